@@ -266,6 +266,156 @@ fn what_is_wrong_is_shown_where_it_stands() {
     assert_snapshot!("errors", shown);
 }
 
+/// Conditions that are refused, each for a reason of its own.
+const REFUSED: &str = r##"
+score => 5
+score =< 5
+score <> 5
+score === 5
+score > 5;
+score > 5 # high
+score ? passed : false
+score > 5 & passed
+score > 5 | passed
+score ^ 2 > 5
+score > 5 AND passed
+NOT passed
+passed == True
+score && passed
+not score > 5
+score not > 5
+1 < score < 5
+score + 1 < count < 5
+score between 1 and 5
+score is 5
+score is not null
+score == null
+score mod 2 == 0
+score xor passed
+grade contains "A+"
+grade like "%A_b"
+grade startswith "A"
+contains(grade, "A")
+lower(grade) == "a"
+maxx(score, 5) > 2
+flags(score)
+abs(score, 5) > 2
+max(score) > 2
+sqrt(score) > 2
+cast(score) > 2.5
+cast<Float64>(score) > 2.5
+score.last > 5
+score.lst(or: 0) > 5
+score.last(or: 0.5) > 5
+score.hold(or: "a") > 5
+score.offset(by: 1).defaults(to: 0) > 5
+score.offset(by: -1) > 5
+score.defaults(to: 0) > 5
+score > "5"
+score > "five"
+score > passed
+score == 5 or 6
+score
+count.last(or: 0) > -1
+grade
+grade > 5
+grade == A
+grade == 'A'
+grade == “A”
+grade == "A
+grade + "x" == "Ax"
+grade == "A" or "B"
+passed == 1
+passed = "true"
+passed > 0
+passed + 1 > 1
+if passed then 1 else 0
+if passed then score > 5
+score in [1, 2
+score in (1, 2)
+score in []
+score not in []
+score in ["1"]
+score in [5..7]
+score IN [1]
+score + 1 in [1]
+grade in [A, B]
+grade in [1]
+passed in [1]
+grade matches "(a"
+grade matches "*"
+grade matches "A(?=B)"
+grade matches grade
+score matches "5"
+(score > 5
+score > 5)
+score > 5 and
+and score > 5
+score > 5 passed
+score > 5 (passed)
+score >
+score > .5
+score > 0x10
+score > 1_000
+score > 1,000
+score > 5%
+score > 9223372036854775808
+score > 1e40
+scores > 5
+"##;
+
+/// A fairness file up to the condition of its indicator.
+const GOOD_INDICATOR: &str = "[events.columns]\nid = \"UInt64\"\ngender = \"String\"\nscore = \"Int64\"\ncount = \"UInt64\"\nage = \"Float64\"\n\
+     grade = \"String\"\npassed = \"Bool\"\n[trial]\nkey = \"id\"\ngroup = \"gender\"\n[indicators]\nhigh = '''";
+
+/// The compiled text of a fairness file with this condition, if the RTLola frontend accepts it.
+fn condition(when: &str) -> Result<String, fairstream_fairness::FileError> {
+    let metric = "metric = \"demographic-parity\"\ndecision = \"high\"\ntolerance = 0.1\nrule = \"map\"";
+    let text = format!("{GOOD_INDICATOR}{when}'''\n[[fairness]]\n{metric}\n");
+    let compiled = FairnessFile::parse("bad.toml", &text)?.compile(&[])?;
+    match fairstream_engine::Specification::parse("bad.lola", compiled.rtlola()) {
+        Ok(_) => Ok(compiled.rtlola().to_owned()),
+        Err(error) => {
+            Err(compiled.blame(&error.places()).unwrap_or_else(|| panic!("{when}: no place\n{error}")))
+        }
+    }
+}
+
+#[test]
+fn conditions_that_are_refused_say_how_to_mend_them() {
+    let mut shown = String::new();
+    for when in REFUSED.trim().lines() {
+        let error = condition(when).expect_err(when);
+        shown += &format!("{when}\n");
+        for problem in error.problems() {
+            let help = problem.help.as_deref().unwrap_or_else(|| panic!("{when}: no way out\n{error}"));
+            let before = GOOD_INDICATOR.len();
+            let at = problem.at.start - before..problem.at.end - before;
+            let carets = "^".repeat(when[at.clone()].chars().count().max(1));
+            let spaces = " ".repeat(when[..at.start].chars().count());
+            shown += &format!("{spaces}{carets} {}\n  = {help}\n", problem.message);
+        }
+    }
+    assert_snapshot!("conditions", shown);
+}
+
+#[test]
+fn conditions_of_other_languages_that_are_clear() {
+    for when in [
+        "score > 1e3 and age < 1.5E-3",
+        "score = 5 && passed || !passed",
+        "count - 5 > 0 and count - score > -1 and count > score",
+        "score in [1, 2.5] and count in [-1, 3] and age in [1e2]",
+        "score / count > 1 or score / 2.0 > age",
+        "score ≥ 5 ∧ grade ≠ \"A\" → passed",
+        "not score.is_fresh() or score.is_fresh() and score == 5",
+    ] {
+        if let Err(error) = condition(when) {
+            panic!("{error}");
+        }
+    }
+}
+
 #[test]
 fn columns_may_be_the_sources_to_know() {
     let text = GOOD.replace(

@@ -10,7 +10,9 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let name = name.to_lowercase();
     let likeness = |candidate: &str| {
         let candidate = candidate.to_lowercase();
-        if candidate.contains(&name) || name.contains(&candidate) {
+        // A single letter is contained in too many names.
+        let is_word = name.chars().nth(1).is_some() && candidate.chars().nth(1).is_some();
+        if is_word && (candidate.contains(&name) || name.contains(&candidate)) {
             return 0.8_f64.max(strsim::jaro_winkler(&name, &candidate));
         }
         strsim::normalized_damerau_levenshtein(&name, &candidate)

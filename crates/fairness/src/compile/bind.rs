@@ -219,6 +219,7 @@ impl ColumnBinder<'_> {
             }
         }
         if let Prior::Expression(expression) = &metric.prior {
+            self.problems.extend(self.mistake(expression));
             // A prior may also read streams that exist only in the compiled text.
             for name in &expression.names {
                 if self.known.iter().any(|column| column.name == name.text) {
@@ -285,14 +286,18 @@ impl ColumnBinder<'_> {
     }
 
     fn expression(&mut self, expression: &Expression) {
-        if let Some((text, at)) = expression.single_quoted() {
-            let problem = Problem::new(at.range(), "text stands in double quotes");
-            self.problems.push(problem.help(format!("write \"{text}\"")));
+        if let Some(mistake) = self.mistake(expression) {
+            self.problems.push(mistake);
             return;
         }
         for name in &expression.names {
             self.name(&name.text, &expression.span(name));
         }
+    }
+
+    /// A mistake that can be recognised without the RTLola frontend.
+    fn mistake(&self, expression: &Expression) -> Option<Problem> {
+        expression.mistake(&|name| self.type_of(name).map(str::to_owned))
     }
 
     fn column(&mut self, column: &Located<String>) {
@@ -380,7 +385,9 @@ impl ColumnBinder<'_> {
         }
         let names = || self.known.iter().map(|column| column.name.as_str());
         let lower = name.to_lowercase();
-        let of_rtlola = ["and", "or", "not", "true", "false"].into_iter().find(|word| *word == lower);
+        let of_rtlola = ["and", "or", "not", "true", "false", "if", "then", "else", "implies"]
+            .into_iter()
+            .find(|word| *word == lower);
         let begins = |column: &&str| {
             let rest = column.strip_prefix(name).unwrap_or_default();
             rest.starts_with(|c: char| !c.is_alphanumeric() && c != '_')

@@ -10,6 +10,7 @@ mod compilation;
 mod counts;
 mod estimate;
 mod facts;
+mod functions;
 mod inputs;
 mod names;
 mod rules;
@@ -22,6 +23,7 @@ use std::ops::Range;
 
 use fairstream_core::WantedColumn;
 
+use self::blame::Blame;
 use self::compilation::CompiledLayers;
 pub use self::inputs::{BoundInput, InputOrigin};
 pub(crate) use self::streams::{CountRole, CountStream, TrialRate, TrialStreams};
@@ -114,7 +116,8 @@ impl Compiled {
 
     /// Maps an error of the RTLola frontend back to the fairness file; `None` if no part of it comes from there.
     pub fn blame(&self, errors: &[(Range<usize>, String)]) -> Option<FileError> {
-        let problems = blame::problems(&self.mappings, errors);
+        let Compiled { file, rtlola, mappings, inputs, .. } = self;
+        let problems = Blame { file, rtlola, mappings, inputs }.problems(errors);
         (!problems.is_empty()).then(|| self.file.refused(problems))
     }
 }

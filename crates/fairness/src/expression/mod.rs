@@ -2,11 +2,15 @@
 //! patterns (`matches`) as operators, and integers of several types beside each other and beside floats. Types are left to
 //! the RTLola frontend.
 
+mod lexeme;
+mod mistakes;
 mod scan;
 
 use std::ops::Range;
 
+use self::mistakes::Mistake;
 use self::scan::{Scan, is_spaced};
+use crate::Problem;
 use crate::table::{Located, TextSpan};
 
 /// An expression.
@@ -25,8 +29,6 @@ pub(crate) struct Expression {
     /// Whether a pattern is matched, for which RTLola has a module `regex`.
     pub(crate) matches_pattern: bool,
     tokens: Vec<Token>,
-    /// Text in single quotes, which is not RTLola.
-    single_quoted: Option<Range<usize>>,
     /// Where the parts of a bound expression come from.
     pub(crate) origins: Vec<PartOrigin>,
 }
@@ -135,18 +137,8 @@ impl Expression {
     }
 
     fn scanned(text: String, at: TextSpan, begins: Option<usize>) -> Expression {
-        let Scan { names, tokens, calls_math, matches_pattern, single_quoted, .. } = Scan::of(&text);
-        Expression {
-            text,
-            at,
-            begins,
-            names,
-            calls_math,
-            matches_pattern,
-            tokens,
-            single_quoted,
-            origins: Vec::new(),
-        }
+        let Scan { names, tokens, calls_math, matches_pattern, .. } = Scan::of(&text);
+        Expression { text, at, begins, names, calls_math, matches_pattern, tokens, origins: Vec::new() }
     }
 
     /// The position of a name in the file.
@@ -161,10 +153,10 @@ impl Expression {
         }
     }
 
-    /// Text in single quotes, and its position in the file.
-    pub(crate) fn single_quoted(&self) -> Option<(&str, TextSpan)> {
-        let range = self.single_quoted.as_ref()?;
-        Some((self.text[range.clone()].trim_matches('\''), self.part(range)))
+    /// What RTLola cannot express or would refuse without a way out. `type_of` has the types of columns.
+    pub(crate) fn mistake(&self, type_of: &dyn Fn(&str) -> Option<String>) -> Option<Problem> {
+        let Mistake { range, message, help } = mistakes::first(&self.text, type_of)?;
+        Some(Problem::new(self.part(&range).range(), message).help(help))
     }
 
     /// Whether it is nothing but `true`.

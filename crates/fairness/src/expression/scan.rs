@@ -20,7 +20,6 @@ pub(super) struct Scan<'a> {
     clause: usize,
     pub(super) calls_math: bool,
     pub(super) matches_pattern: bool,
-    pub(super) single_quoted: Option<Range<usize>>,
     /// The last character that was not a space.
     before: char,
     /// The last name that named an argument.
@@ -36,7 +35,6 @@ impl<'a> Scan<'a> {
             clause: 0,
             calls_math: false,
             matches_pattern: false,
-            single_quoted: None,
             before: ' ',
             argument: "",
         };
@@ -44,10 +42,7 @@ impl<'a> Scan<'a> {
             let start = scan.rest.at;
             match c {
                 '"' => scan.text(),
-                '\'' => {
-                    scan.rest.string('\'');
-                    scan.single_quoted.get_or_insert(start..scan.rest.at);
-                }
+                '\'' => scan.rest.string('\''),
                 '`' => scan.quoted_name(),
                 c if c.is_ascii_digit() => scan.number(),
                 c if c.is_alphabetic() || c == '_' => scan.word(),
@@ -216,7 +211,7 @@ pub(super) fn is_spaced(quoted: &str) -> bool {
     quoted.strip_prefix('"').is_some_and(|text| text.starts_with(char::is_whitespace))
 }
 
-fn is_of_word(c: char) -> bool {
+pub(super) fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
@@ -233,21 +228,22 @@ fn generic(after: &str) -> Option<usize> {
     is_generic.then_some(inside.len() + 2)
 }
 
-struct Scanner<'a> {
-    text: &'a str,
-    at: usize,
+/// A position in a text.
+pub(super) struct Scanner<'a> {
+    pub(super) text: &'a str,
+    pub(super) at: usize,
 }
 
 impl<'a> Scanner<'a> {
-    fn left(&self) -> &'a str {
+    pub(super) fn left(&self) -> &'a str {
         &self.text[self.at..]
     }
 
-    fn peek(&self) -> Option<char> {
+    pub(super) fn peek(&self) -> Option<char> {
         self.left().chars().next()
     }
 
-    fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
+    pub(super) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
         let rest = self.left();
         let end = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
         self.at += end;
@@ -255,7 +251,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The text between backticks.
-    fn quoted(&mut self) -> &'a str {
+    pub(super) fn quoted(&mut self) -> &'a str {
         self.at += 1;
         let inside = self.take_while(|c| c != '`');
         self.at = (self.at + 1).min(self.text.len());
@@ -263,7 +259,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Skips a number with its decimals, exponent or unit.
-    fn number(&mut self) -> &'a str {
+    pub(super) fn number(&mut self) -> &'a str {
         let start = self.at;
         self.take_while(is_of_word);
         if self.left().starts_with('.') && !self.left()[1..].starts_with(char::is_alphabetic) {
@@ -288,7 +284,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Skips a text in quotes.
-    fn string(&mut self, quote: char) {
+    pub(super) fn string(&mut self, quote: char) {
         let mut escaped = false;
         self.at += 1;
         while let Some(c) = self.peek() {

@@ -292,6 +292,11 @@ impl FairnessFile {
         self.trial.opens.as_ref().map(|opens| opens.text.as_str())
     }
 
+    /// The text of the file.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     pub(crate) fn refused(&self, problems: Vec<Problem>) -> FileError {
         FileError::new(&self.path, &self.text, problems)
     }
