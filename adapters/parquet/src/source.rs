@@ -1,17 +1,16 @@
 //! The Parquet source: one or more files, merged by time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use fairstream_core::{
-    Adapter, Cause, EndOfInput, EventBatch, OptionDoc, Position, ROW_ORDER, ROW_ORDER_ONLY, Source,
-    SourceContext, SourceError, SourceFactory, SourceFiles, SourceRequest, TimeFormat, WantedColumn,
-    columns_of,
+    Adapter, Cause, OptionDoc, ROW_ORDER, ROW_ORDER_ONLY, Source, SourceContext, SourceError, SourceFactory,
+    SourceFiles, SourceRequest, TimeFormat, WantedColumn, columns_of,
 };
 use fairstream_files::{
-    DataFile, FilesPosition, Fingerprint, FirstTime, Gathering, Heads, SORT, Segment, data_files,
+    DataFile, FileMerge, FilesPosition, Fingerprint, FirstTime, MergedFiles, NextRows, SORT, Segment,
+    data_files,
 };
 
 use crate::binding::{is_by_row, offers};
@@ -80,16 +79,7 @@ impl SourceFactory for ParquetSources {
             offers: Vec::new(),
             files: Vec::new(),
             source_files: SourceFiles::default(),
-            waiting: VecDeque::new(),
-            schedule: Vec::new(),
             open: BTreeMap::new(),
-            spilling: VecDeque::new(),
-            heads: Heads::default(),
-            pending: None,
-            behind: BTreeMap::new(),
-            fingerprint: Fingerprint::default(),
-            rows: 0,
-            end: EndOfInput::default(),
         };
         if location == "-" {
             return Err(failed(
@@ -98,15 +88,12 @@ impl SourceFactory for ParquetSources {
         }
         let files = data_files(location, &["parquet"]).map_err(failed)?;
         lake.look_at(files)?;
-        lake.schedule(request)?;
-        if let Some(position) = &request.resume {
-            lake.go_to(position)?;
-        }
-        Ok(Box::new(lake))
+        let schedule = lake.schedule(request)?;
+        Ok(Box::new(FileMerge::open(lake, schedule, request.resume.as_ref())?))
     }
 }
 
-/// Files that are read as one source.
+/// The files of a folder or pattern, or a single one.
 struct Lake {
     name: String,
     /// `None` if rows are taken in their order.
@@ -119,37 +106,21 @@ struct Lake {
     /// Sorted by path.
     files: Vec<FileOutline>,
     source_files: SourceFiles,
-    /// First time and index of the files that have rows to be read, sorted.
-    schedule: Vec<(i64, usize)>,
-    /// Those of `schedule` that have not been opened yet.
-    waiting: VecDeque<(i64, usize)>,
     open: BTreeMap<usize, Rows>,
-    /// Files that have been opened and are being spilled to disk.
-    spilling: VecDeque<(usize, FileReader, Option<Spill>)>,
-    heads: Heads,
-    /// A segment that did not fit into the last batch.
-    pending: Option<Segment>,
-    /// For each open file the number of rows that have been returned.
-    behind: BTreeMap<usize, u64>,
-    /// Fingerprint of the files that have been opened.
-    fingerprint: Fingerprint,
-    rows: u64,
-    end: EndOfInput,
 }
 
 /// Source of the rows of an open file.
 enum Rows {
     /// The file itself.
     File(Box<FileReader>),
+    /// The file, while its rows are being spilled to disk.
+    Spilling(Box<(FileReader, Option<Spill>)>),
     /// Rows that were spilled to disk, and the error that followed them.
     Spilled(Spilled, Option<SourceError>),
 }
 
 /// Maximum number of columns of open files. Each has one or two pages of a megabyte in memory.
 const MAX_COLUMNS: usize = 128;
-
-/// Time after which an empty batch is returned while files are being spilled.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Lake {
     /// Reads every footer: columns, number of rows, and range of times.
@@ -215,8 +186,9 @@ impl Lake {
         Ok(true)
     }
 
-    /// Determines the order in which files are opened.
-    fn schedule(&mut self, request: &SourceRequest) -> Result<(), SourceError> {
+    /// The files that have rows to be read, with their first times.
+    fn schedule(&mut self, request: &SourceRequest) -> Result<Vec<(i64, usize)>, SourceError> {
+        let mut schedule = Vec::new();
         let several = self.files.len() > 1;
         let unordered = request
             .options
@@ -235,11 +207,9 @@ impl Lake {
                 None if several => self.first_row(outline)?,
                 None => NEVER,
             };
-            self.schedule.push((first, index));
+            schedule.push((first, index));
         }
-        self.schedule.sort_unstable();
-        self.waiting = self.schedule.iter().copied().collect();
-        Ok(())
+        Ok(schedule)
     }
 
     /// The time of a file's first row, which is its first time if statistics have none: a file is in order of
@@ -252,90 +222,13 @@ impl Lake {
         Ok(first.unwrap_or(NEVER))
     }
 
-    fn go_to(&mut self, position: &Position) -> Result<(), SourceError> {
-        let name = self.name.clone();
-        let failed = |cause: Cause| SourceError::Open { origin: name.clone(), cause };
-        let place = FilesPosition::read(&position.resume).ok_or("the position is not one of Parquet files");
-        let FilesPosition { opened, fingerprint, open, .. } = place.map_err(|text| failed(text.into()))?;
-        let opened_before: Vec<(i64, usize)> = self.schedule.iter().take(opened).copied().collect();
-        for (_, index) in &opened_before {
-            self.files[*index].add_to(&mut self.fingerprint);
-        }
-        if opened_before.len() != opened || self.fingerprint != fingerprint {
-            return Err(failed(
-                "the files are not those that were read before, or `--since` or `--until` is another".into(),
-            ));
-        }
-        for (rank, behind) in open {
-            let Some((_, index)) = opened_before.get(rank) else {
-                return Err(failed("the position is not one of these files".into()));
-            };
-            self.open_file(*index, behind)?;
-        }
-        self.waiting.drain(..opened);
-        self.rows = position.rows;
-        Ok(())
-    }
-
-    /// Opens a file, and adds its first rows to the merge.
-    fn open_file(&mut self, index: usize, behind: u64) -> Result<(), SourceError> {
-        /// Large enough for fast reading, and small enough for hundreds of open files.
-        const CHUNK: usize = 8192;
-        let outline = &self.files[index];
-        let batch_size = self.context.max_rows.get().min(CHUNK);
-        let reader =
-            FileReader::open(outline, behind, &self.wanted, self.time.as_deref(), &self.schema, batch_size);
-        let reader = reader.map_err(|cause| SourceError::Open { origin: outline.file.name(), cause })?;
-        self.behind.insert(index, behind);
-        let files = self.open.values().filter(|rows| matches!(rows, Rows::File(_))).count();
-        if files > 0 && (files + 1) * reader.columns() > MAX_COLUMNS {
-            self.spilling.push_back((index, reader, None));
-            return Ok(());
-        }
-        self.open.insert(index, Rows::File(Box::new(reader)));
-        self.refill(index)
-    }
-
-    /// Adds the next rows of an open file to the merge.
-    fn refill(&mut self, index: usize) -> Result<(), SourceError> {
-        let Some(rows) = self.open.get_mut(&index) else { return Ok(()) };
-        let failed = |files: &[FileOutline], row, cause| SourceError::Read {
-            origin: files[index].file.name(),
-            row,
-            cause,
-        };
-        let chunk = match rows {
-            Rows::File(reader) => {
-                let chunk = reader.next_chunk(&mut self.moments);
-                chunk.map_err(|cause| failed(&self.files, reader.behind(), cause))?
-            }
-            Rows::Spilled(spilled, failure) => {
-                let row = self.behind.get(&index).copied().unwrap_or_default();
-                let chunk = spilled.next_chunk(&self.schema);
-                match (chunk.map_err(|cause| failed(&self.files, row, cause))?, failure.take()) {
-                    (Some(chunk), later) => {
-                        *failure = later;
-                        Some(chunk)
-                    }
-                    (None, Some(failure)) => return Err(failure),
-                    (None, None) => None,
-                }
-            }
-        };
-        match chunk {
-            Some(chunk) => self.heads.offer(index, chunk),
-            None => {
-                self.open.remove(&index);
-                self.behind.remove(&index);
-            }
-        }
-        Ok(())
-    }
-
-    /// Spills more rows of the first file in `spilling`, and adds its first rows to the merge when all have been
-    /// written.
-    fn spill(&mut self) -> Result<(), SourceError> {
-        let Some((index, mut reader, spill)) = self.spilling.pop_front() else { return Ok(()) };
+    /// Spills more rows of a file to disk; they are read from there once all have been written.
+    fn spill(
+        &mut self,
+        index: usize,
+        mut reader: FileReader,
+        spill: Option<Spill>,
+    ) -> Result<(), SourceError> {
         let origin = self.files[index].file.name();
         let failed = |row, cause| SourceError::Read { origin: origin.clone(), row, cause };
         let mut spill = match spill {
@@ -345,7 +238,7 @@ impl Lake {
         let failure = match reader.next_chunk(&mut self.moments) {
             Ok(Some(chunk)) => {
                 spill.add(&chunk).map_err(|cause| failed(reader.behind(), cause))?;
-                self.spilling.push_front((index, reader, Some(spill)));
+                self.open.insert(index, Rows::Spilling(Box::new((reader, Some(spill)))));
                 return Ok(());
             }
             Ok(None) => None,
@@ -353,77 +246,17 @@ impl Lake {
         };
         let spilled = spill.finish().map_err(|cause| failed(reader.behind(), cause))?;
         self.open.insert(index, Rows::Spilled(spilled, failure));
-        self.refill(index)
-    }
-
-    /// Adds rows to a batch until it is full; `false` if there are no more.
-    fn gather(&mut self, batch: &mut Gathering) -> Result<bool, SourceError> {
-        let max_rows = self.context.max_rows.get();
-        let start = Instant::now();
-        while batch.rows() < max_rows {
-            if !self.spilling.is_empty() {
-                if start.elapsed() > PATIENCE || self.context.stop.is_stopped() {
-                    return Ok(true);
-                }
-                self.spill()?;
-                continue;
-            }
-            let next = self.waiting.front().copied();
-            let segment = match self.pending.take() {
-                Some(segment) => Some(segment),
-                None => self.heads.take(max_rows - batch.rows(), next),
-            };
-            match (segment, next) {
-                (Some(segment), _) => {
-                    let (index, last) = (segment.input, segment.last);
-                    let behind = segment.last_number() - self.files[index].before;
-                    if let Err(segment) = batch.add(segment) {
-                        self.pending = Some(segment);
-                        return Ok(true);
-                    }
-                    if behind == self.files[index].end() {
-                        self.open.remove(&index);
-                        self.behind.remove(&index);
-                    } else {
-                        self.behind.insert(index, behind);
-                        if last {
-                            self.refill(index)?;
-                        }
-                    }
-                }
-                (None, Some((_, index))) => {
-                    self.waiting.pop_front();
-                    self.files[index].add_to(&mut self.fingerprint);
-                    self.open_file(index, 0)?;
-                }
-                (None, None) => return Ok(false),
-            }
-        }
-        Ok(true)
-    }
-
-    fn position(&self) -> Position {
-        let opened = self.schedule.len() - self.waiting.len();
-        let ranks: BTreeMap<usize, usize> =
-            self.schedule[..opened].iter().enumerate().map(|(rank, (_, index))| (*index, rank)).collect();
-        let open = self.behind.iter().filter_map(|(index, behind)| Some((*ranks.get(index)?, *behind)));
-        let place = FilesPosition {
-            opened,
-            fingerprint: self.fingerprint,
-            time_format: self.moments.format().clone(),
-            open: open.collect(),
-        };
-        Position { rows: self.rows, resume: place.written().into() }
+        Ok(())
     }
 }
 
-impl Source for Lake {
+impl MergedFiles for Lake {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
     fn offers(&self) -> Vec<String> {
@@ -434,25 +267,85 @@ impl Source for Lake {
         self.source_files.clone()
     }
 
-    fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
-        if self.end.end_if_stopped(&self.context.stop) {
-            return self.end.take_result();
-        }
-        let mut batch = Gathering::default();
-        match self.gather(&mut batch) {
-            Ok(true) => {}
-            Ok(false) => self.end.end(),
-            Err(error) => self.end.fail(error),
-        }
-        if batch.rows() == 0 && self.end.has_ended() {
-            return self.end.take_result();
-        }
-        self.rows += batch.rows() as u64;
-        let row = self.rows;
-        let failed = |name: &str, cause| SourceError::Read { origin: name.to_owned(), row, cause };
-        let events = batch.finish(&self.schema, self.position());
-        let mut events = events.map_err(|error| failed(&self.name, error.into()))?;
-        events.relative = self.moments.is_relative();
-        Ok(Some(events))
+    fn context(&self) -> &SourceContext {
+        &self.context
+    }
+
+    fn time_format(&self) -> &TimeFormat {
+        self.moments.format()
+    }
+
+    fn is_relative(&self) -> bool {
+        self.moments.is_relative()
+    }
+
+    fn add_to(&self, file: usize, fingerprint: &mut Fingerprint) {
+        self.files[file].add_to(fingerprint);
+    }
+
+    fn changed(&self) -> &'static str {
+        "the files are not those that were read before, or `--since` or `--until` is another"
+    }
+
+    fn open(&mut self, file: usize, behind: u64, _merged: u64) -> Result<(), SourceError> {
+        /// Large enough for fast reading, and small enough for hundreds of open files.
+        const CHUNK: usize = 8192;
+        let outline = &self.files[file];
+        let batch_size = self.context.max_rows.get().min(CHUNK);
+        let reader =
+            FileReader::open(outline, behind, &self.wanted, self.time.as_deref(), &self.schema, batch_size);
+        let reader = reader.map_err(|cause| SourceError::Open { origin: outline.file.name(), cause })?;
+        let files = self.open.values().filter(|rows| matches!(rows, Rows::File(_))).count();
+        let is_too_much = files > 0 && (files + 1) * reader.columns() > MAX_COLUMNS;
+        let rows = match is_too_much {
+            true => Rows::Spilling(Box::new((reader, None))),
+            false => Rows::File(Box::new(reader)),
+        };
+        self.open.insert(file, rows);
+        Ok(())
+    }
+
+    fn next_rows(&mut self, file: usize, behind: u64) -> Result<NextRows, SourceError> {
+        let failed = |files: &[FileOutline], row, cause| SourceError::Read {
+            origin: files[file].file.name(),
+            row,
+            cause,
+        };
+        let chunk = match self.open.get_mut(&file) {
+            None => None,
+            Some(Rows::File(reader)) => {
+                let chunk = reader.next_chunk(&mut self.moments);
+                chunk.map_err(|cause| failed(&self.files, reader.behind(), cause))?
+            }
+            Some(Rows::Spilling(..)) => {
+                if let Some(Rows::Spilling(spilling)) = self.open.remove(&file) {
+                    let (reader, spill) = *spilling;
+                    self.spill(file, reader, spill)?;
+                }
+                return Ok(NextRows::NotYet);
+            }
+            Some(Rows::Spilled(spilled, failure)) => {
+                let chunk = spilled.next_chunk(&self.schema);
+                match (chunk.map_err(|cause| failed(&self.files, behind, cause))?, failure.take()) {
+                    (Some(chunk), later) => {
+                        *failure = later;
+                        Some(chunk)
+                    }
+                    (None, Some(failure)) => return Err(failure),
+                    (None, None) => None,
+                }
+            }
+        };
+        Ok(chunk.map_or(NextRows::End, NextRows::Rows))
+    }
+
+    fn behind(&self, _behind: u64, segment: &Segment) -> Option<u64> {
+        let outline = &self.files[segment.input];
+        let behind = segment.last_number() - outline.before;
+        (behind < outline.end()).then_some(behind)
+    }
+
+    fn close(&mut self, file: usize) {
+        self.open.remove(&file);
     }
 }

@@ -1,7 +1,7 @@
 //! Files that are read row by row, as one source: merged by time, or one after another where rows are taken in their
 //! order or sorted later.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_n
 use arrow::compute::take;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use fairstream_core::{
-    Cause, EndOfInput, EventBatch, Position, RejectedRow, Source, SourceError, SourceFiles, SourceRequest,
+    Cause, EventBatch, RejectedRow, Source, SourceContext, SourceError, SourceFiles, SourceRequest,
     TimeFormat, WantedColumn,
 };
 
 use crate::{
-    Chunk, DataFile, FilesPosition, Fingerprint, FirstTime, Gathering, Heads, RowSource, Rows, SORT, Segment,
-    partition_value, repeated_value,
+    Chunk, DataFile, FileMerge, FilesPosition, Fingerprint, FirstTime, MergedFiles, NextRows, RowSource,
+    Rows, SORT, Segment, partition_value, repeated_value,
 };
 
 /// Opens one file.
 type OpenSingle<R> = fn(&SourceRequest) -> Result<RowSource<R>, SourceError>;
 
-/// Files that are read as one source.
+/// Files that are read row by row. [`Folder::open`] merges them.
 pub struct Folder<R> {
     /// The request for the folder or pattern.
     request: SourceRequest,
@@ -36,21 +36,8 @@ pub struct Folder<R> {
     time_format: TimeFormat,
     /// Whether rows are taken in their order.
     is_by_row: bool,
-    /// First time and index of each file, sorted.
-    schedule: Vec<(i64, usize)>,
-    /// Those of `schedule` that have not been opened yet.
-    waiting: VecDeque<(i64, usize)>,
     open: BTreeMap<usize, OpenRows<R>>,
-    heads: Heads,
-    /// A segment that did not fit into the last batch.
-    pending: Option<Segment>,
-    /// For each open file the number of rows that have been returned.
-    behind: BTreeMap<usize, u64>,
-    /// Fingerprint of the files that have been opened.
-    fingerprint: Fingerprint,
-    rows: u64,
     relative: bool,
-    end: EndOfInput,
 }
 
 /// The rows of an open file.
@@ -89,10 +76,16 @@ impl<R: Rows> Folder<R> {
         request: &SourceRequest,
         files: Vec<DataFile>,
         open_file: OpenSingle<R>,
-    ) -> Result<Folder<R>, SourceError> {
-        let time_format = request.options.parse("time_format", TimeFormat::Auto);
+    ) -> Result<FileMerge<Folder<R>>, SourceError> {
+        let place = request.resume.as_ref().and_then(|position| FilesPosition::read(&position.resume));
+        let time_format = match place {
+            Some(place) => place.time_format,
+            None => {
+                request.options.parse("time_format", TimeFormat::Auto).map_err(|bad| request.refuse(bad))?
+            }
+        };
         let mut folder = Folder {
-            time_format: time_format.map_err(|bad| request.refuse(bad))?,
+            time_format,
             request: request.clone(),
             open_file,
             source_files: SourceFiles::new(files.iter().map(|file| (file.name(), LINES))),
@@ -101,33 +94,16 @@ impl<R: Rows> Folder<R> {
             is_present: Vec::new(),
             offers: Vec::new(),
             is_by_row: false,
-            schedule: Vec::new(),
-            waiting: VecDeque::new(),
             open: BTreeMap::new(),
-            heads: Heads::default(),
-            pending: None,
-            behind: BTreeMap::new(),
-            fingerprint: Fingerprint::default(),
-            rows: 0,
             relative: false,
-            end: EndOfInput::default(),
         };
-        let place =
-            request.resume.as_ref().map(|position| (position.rows, FilesPosition::read(&position.resume)));
-        if let Some((_, Some(place))) = &place {
-            folder.time_format = place.time_format.clone();
-        }
-        folder.look_at_files()?;
-        match place {
-            None => {}
-            Some((rows, Some(place))) => folder.go_to(rows, place)?,
-            Some((_, None)) => return Err(request.cannot_open("the position is not one of several files")),
-        }
-        Ok(folder)
+        let schedule = folder.look_at_files()?;
+        FileMerge::open(folder, schedule, request.resume.as_ref())
     }
 
     /// Reads the columns and the first time of every file.
-    fn look_at_files(&mut self) -> Result<(), SourceError> {
+    fn look_at_files(&mut self) -> Result<Vec<(i64, usize)>, SourceError> {
+        let mut schedule = Vec::new();
         let is_sorted_later =
             self.request.options.parse(SORT.name, false).map_err(|bad| self.request.refuse(bad))?;
         let mut fields: Vec<Option<Field>> = vec![None; self.request.wanted.len()];
@@ -166,16 +142,14 @@ impl<R: Rows> Folder<R> {
             if self.time_format == TimeFormat::Auto {
                 self.time_format = source.time_format().clone();
             }
-            self.schedule.push((first, index));
+            schedule.push((first, index));
         }
         if !knows_columns {
             self.offers.clear();
         }
         self.is_present = fields.iter().map(Option::is_some).collect();
         self.schema = Arc::new(Schema::new(fields.into_iter().flatten().collect::<Vec<_>>()));
-        self.schedule.sort_unstable();
-        self.waiting = self.schedule.iter().copied().collect();
-        Ok(())
+        Ok(schedule)
     }
 
     /// Opens a file, and finds every requested column in it.
@@ -214,132 +188,6 @@ impl<R: Rows> Folder<R> {
         });
         let columns = columns.collect::<Result<_, SourceError>>()?;
         Ok((source, columns))
-    }
-
-    /// Resumes at a position of an earlier run.
-    fn go_to(&mut self, rows: u64, place: FilesPosition) -> Result<(), SourceError> {
-        let failed = |text: &str| Err(self.request.cannot_open(text));
-        let opened: Vec<(i64, usize)> = self.schedule.iter().take(place.opened).copied().collect();
-        for (_, index) in &opened {
-            self.fingerprint.add(&self.files[*index].name(), &[]);
-        }
-        if opened.len() != place.opened || self.fingerprint != place.fingerprint {
-            return failed("the files are not those that were read before");
-        }
-        let mut open = Vec::new();
-        for (rank, behind) in &place.open {
-            match opened.get(*rank) {
-                Some((_, index)) => open.push((*index, *behind)),
-                None => return failed("the position is not one of these files"),
-            }
-        }
-        self.waiting.drain(..place.opened);
-        self.rows = rows;
-        for (index, behind) in open {
-            self.open_file(index, behind)?;
-        }
-        Ok(())
-    }
-
-    /// Opens a file for the rows after `behind`, and adds its first rows to the merge.
-    fn open_file(&mut self, index: usize, behind: u64) -> Result<(), SourceError> {
-        /// Large enough for fast reading, and small enough for many open files.
-        const CHUNK: usize = 8192;
-        if self.open.len() >= MAX_OPEN {
-            let cause =
-                format!("more than {MAX_OPEN} files overlap in time; `--sort` reads them one after another");
-            return Err(SourceError::Open { origin: self.files[index].name(), cause: cause.into() });
-        }
-        let (mut source, columns) = self.open_rows(index, CHUNK)?;
-        if self.is_by_row {
-            // Rows that are taken in their order are counted through all files.
-            source.count_from(self.rows.saturating_sub(behind));
-        }
-        let columns = columns.into_iter().zip(&self.is_present).filter(|(_, is_present)| **is_present);
-        let columns = columns.map(|(column, _)| column).collect();
-        self.open.insert(index, OpenRows { source, skip: behind, columns });
-        self.behind.insert(index, behind);
-        self.refill(index)
-    }
-
-    /// Adds the next rows of an open file to the merge.
-    fn refill(&mut self, index: usize) -> Result<(), SourceError> {
-        let before = index as u64 * LINES;
-        while let Some(open) = self.open.get_mut(&index) {
-            let Some(events) = open.source.next_batch()? else {
-                if self.request.context.stop.is_stopped() {
-                    // It may go on.
-                    return Ok(());
-                }
-                if open.skip > 0 {
-                    let cause = "it is shorter than it was when it was read before";
-                    return Err(SourceError::Open { origin: self.files[index].name(), cause: cause.into() });
-                }
-                self.open.remove(&index);
-                self.behind.remove(&index);
-                return Ok(());
-            };
-            self.relative |= events.relative;
-            let origin = || self.files[index].name();
-            let chunk = open.chunk(&events, before, &self.schema);
-            let chunk =
-                chunk.map_err(|cause| SourceError::Broken { origin: origin(), reason: cause.to_string() })?;
-            if !chunk.times.is_empty() {
-                self.heads.offer(index, chunk);
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds rows to a batch until it is full; `false` if there are no more.
-    fn gather(&mut self, batch: &mut Gathering) -> Result<bool, SourceError> {
-        let max_rows = self.request.context.max_rows.get();
-        while batch.rows() < max_rows {
-            if self.request.context.stop.is_stopped() {
-                return Ok(true);
-            }
-            let next = self.waiting.front().copied();
-            let segment = match self.pending.take() {
-                Some(segment) => Some(segment),
-                None => self.heads.take(max_rows - batch.rows(), next),
-            };
-            match (segment, next) {
-                (Some(segment), _) => {
-                    let (index, rows, last) = (segment.input, segment.rows() as u64, segment.last);
-                    if let Err(segment) = batch.add(segment) {
-                        self.pending = Some(segment);
-                        return Ok(true);
-                    }
-                    self.rows += rows;
-                    *self.behind.entry(index).or_default() += rows;
-                    if last {
-                        self.refill(index)?;
-                    }
-                }
-                (None, Some((_, index))) => {
-                    self.waiting.pop_front();
-                    self.fingerprint.add(&self.files[index].name(), &[]);
-                    self.open_file(index, 0)?;
-                }
-                (None, None) => return Ok(false),
-            }
-        }
-        Ok(true)
-    }
-
-    fn position(&self) -> Position {
-        let opened = self.schedule.len() - self.waiting.len();
-        let ranks: BTreeMap<usize, usize> =
-            self.schedule[..opened].iter().enumerate().map(|(rank, (_, index))| (*index, rank)).collect();
-        let open = self.behind.iter().filter_map(|(index, behind)| Some((*ranks.get(index)?, *behind)));
-        let place = FilesPosition {
-            opened,
-            fingerprint: self.fingerprint,
-            time_format: self.time_format.clone(),
-            open: open.collect(),
-        };
-        Position { rows: self.rows, resume: place.written().into() }
     }
 }
 
@@ -395,13 +243,13 @@ impl<R> OpenRows<R> {
     }
 }
 
-impl<R: Rows> Source for Folder<R> {
+impl<R: Rows> MergedFiles for Folder<R> {
     fn name(&self) -> &str {
         &self.request.location
     }
 
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
     fn offers(&self) -> Vec<String> {
@@ -412,26 +260,67 @@ impl<R: Rows> Source for Folder<R> {
         self.source_files.clone()
     }
 
-    fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
-        if self.end.end_if_stopped(&self.request.context.stop) {
-            return self.end.take_result();
+    fn context(&self) -> &SourceContext {
+        &self.request.context
+    }
+
+    fn time_format(&self) -> &TimeFormat {
+        &self.time_format
+    }
+
+    fn is_relative(&self) -> bool {
+        self.relative
+    }
+
+    fn add_to(&self, file: usize, fingerprint: &mut Fingerprint) {
+        fingerprint.add(&self.files[file].name(), &[]);
+    }
+
+    fn open(&mut self, file: usize, behind: u64, merged: u64) -> Result<(), SourceError> {
+        /// Large enough for fast reading, and small enough for many open files.
+        const CHUNK: usize = 8192;
+        if self.open.len() >= MAX_OPEN {
+            let cause =
+                format!("more than {MAX_OPEN} files overlap in time; `--sort` reads them one after another");
+            return Err(SourceError::Open { origin: self.files[file].name(), cause: cause.into() });
         }
-        let mut batch = Gathering::default();
-        match self.gather(&mut batch) {
-            Ok(true) => {}
-            Ok(false) => self.end.end(),
-            Err(error) => self.end.fail(error),
+        let (mut source, columns) = self.open_rows(file, CHUNK)?;
+        if self.is_by_row {
+            // Rows that are taken in their order are counted through all files.
+            source.count_from(merged.saturating_sub(behind));
         }
-        if batch.rows() == 0 && self.end.has_ended() {
-            return self.end.take_result();
-        }
-        let events = batch.finish(&self.schema, self.position());
-        let mut events = events.map_err(|error| SourceError::Read {
-            origin: self.request.location.clone(),
-            row: self.rows,
-            cause: error.into(),
-        })?;
-        events.relative = self.relative;
-        Ok(Some(events))
+        let columns = columns.into_iter().zip(&self.is_present).filter(|(_, is_present)| **is_present);
+        let columns = columns.map(|(column, _)| column).collect();
+        self.open.insert(file, OpenRows { source, skip: behind, columns });
+        Ok(())
+    }
+
+    fn next_rows(&mut self, file: usize, _behind: u64) -> Result<NextRows, SourceError> {
+        let Some(open) = self.open.get_mut(&file) else { return Ok(NextRows::End) };
+        let origin = || self.files[file].name();
+        let Some(events) = open.source.next_batch()? else {
+            if self.request.context.stop.is_stopped() {
+                // It may go on.
+                return Ok(NextRows::NotYet);
+            }
+            if open.skip > 0 {
+                let cause = "it is shorter than it was when it was read before";
+                return Err(SourceError::Open { origin: origin(), cause: cause.into() });
+            }
+            return Ok(NextRows::End);
+        };
+        self.relative |= events.relative;
+        let chunk = open.chunk(&events, file as u64 * LINES, &self.schema);
+        chunk
+            .map(NextRows::Rows)
+            .map_err(|cause| SourceError::Broken { origin: origin(), reason: cause.to_string() })
+    }
+
+    fn behind(&self, behind: u64, segment: &Segment) -> Option<u64> {
+        Some(behind + segment.rows() as u64)
+    }
+
+    fn close(&mut self, file: usize) {
+        self.open.remove(&file);
     }
 }

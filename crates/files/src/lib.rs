@@ -4,6 +4,7 @@
 mod column;
 mod encoding;
 mod events;
+mod file_merge;
 mod file_set;
 mod files_position;
 mod folder;
@@ -21,6 +22,7 @@ mod verdicts;
 pub use column::{Column, shortened, type_name};
 pub use encoding::{ENCODING, ENCODING_HINT, Encoding};
 pub use events::{FormatEvent, TextEvents};
+pub use file_merge::{FileMerge, MergedFiles, NextRows};
 pub use file_set::{DataFile, data_files, partition_value, repeated_value, several_files};
 pub use files_position::{FilesPosition, Fingerprint};
 pub use folder::Folder;
