@@ -48,7 +48,7 @@ pub enum Every {
 }
 
 /// Default of `block_span`: rates that follow the time of day hardly change meanwhile.
-const BLOCK_SPAN: Duration = Duration::from_secs(4 * 60 * 60);
+const BLOCK_SPAN: Duration = Duration::from_secs(2 * 60 * 60);
 
 impl Promise {
     fn control(&self) -> ErrorControl {

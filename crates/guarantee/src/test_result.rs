@@ -46,8 +46,7 @@ impl EProcess {
         let counted: Vec<(f64, f64)> =
             totals.iter().map(|totals| (totals.trials as f64, totals.sum)).collect();
         let gap = gap(&counted, &groups, hypothesis);
-        let least = hypothesis.min_trials.max(1);
-        let compared: Vec<usize> = (0..totals.len()).filter(|group| totals[*group].trials >= least).collect();
+        let compared = compared(&totals, hypothesis);
         let outcome = if self.exceeds_threshold(hypothesis) {
             Outcome::Unfair
         } else if self.fairness().is_complete(hypothesis, &compared) {
@@ -62,6 +61,11 @@ impl EProcess {
             groups,
             gap,
         }
+    }
+
+    /// Whether there is enough evidence that the groups are treated fairly. It is cheaper than the whole result.
+    pub fn is_found_fair(&self, hypothesis: &Hypothesis) -> bool {
+        self.fairness().is_complete(hypothesis, &compared(&self.totals(), hypothesis))
     }
 
     /// Natural logarithm of the anytime-valid p-value; `None` for a detector, which controls no probability.
@@ -111,6 +115,12 @@ impl EProcess {
         let slowest = against(hypothesis.fair, high, low)? / all;
         rounded((-hypothesis.miscoverage.ln() - self.fairness().least(hypothesis, compared)) / slowest)
     }
+}
+
+/// The groups with enough trials to be compared.
+fn compared(totals: &[TrialTotals], hypothesis: &Hypothesis) -> Vec<usize> {
+    let least = hypothesis.min_trials.max(1);
+    (0..totals.len()).filter(|group| totals[*group].trials >= least).collect()
 }
 
 /// Whether the gap between two rates is within a standard error of the tolerance.

@@ -29,7 +29,7 @@ pub(crate) fn run(extent: Extent) -> anyhow::Result<Outcome> {
     findings.push(Finding::new("worst of all fair systems, guaranteed", "at most 5 %", percent(worst)));
     let (more, worst) = daily_patterns(runs.div_ceil(4));
     details += &more;
-    findings.push(Finding::new("worst of all daily patterns, guaranteed", "at most 5 %", percent(worst)));
+    findings.push(Finding::new("worst of all daily patterns without jumps", "at most 5 %", percent(worst)));
     details += &conditions(runs.div_ceil(4));
     details += &delays(runs.div_ceil(4));
     let (more, wrong) = called_fair(runs.div_ceil(4));
@@ -130,7 +130,7 @@ fn daily_patterns(runs: u64) -> (String, f64) {
     let sways = [
         ("moderate, ±0.1 and ±0.1", Sway { base: 0.1, mix: 0.1, in_shifts: false }),
         ("strong, ±0.2 and ±0.2", Sway { base: 0.2, mix: 0.2, in_shifts: false }),
-        ("shifts, ±0.25 and ±0.3", Sway { base: 0.25, mix: 0.3, in_shifts: true }),
+        ("jumping twice a day, ±0.25 and ±0.25", Sway { base: 0.25, mix: 0.25, in_shifts: true }),
     ];
     let (mut rows, mut worst) = (Vec::new(), 0.0_f64);
     for (a_day, decisions) in [(50_u64, 10_000), (500, 20_000), (5000, 40_000)] {
@@ -140,7 +140,8 @@ fn daily_patterns(runs: u64) -> (String, f64) {
                 let system = System::daily("", fair, a_day as f64, sway, gap);
                 // Nothing depends on when one looks but that one looks.
                 let alarms = watch(&system, &guaranteed(fair), runs, decisions, a_day).alarms;
-                worst = worst.max(alarms.share());
+                // Jumps break the condition that rates and mix do not change within a block.
+                worst = if sway.in_shifts { worst } else { worst.max(alarms.share()) };
                 row.push(alarms.percent());
             }
             rows.push(row);
@@ -149,7 +150,7 @@ fn daily_patterns(runs: u64) -> (String, f64) {
     let head = ["a day", "base rate and mix", "edge (ε 0.1): alarms", "equal (ε 0.05): alarms"];
     let text = format!(
         "\nFair at every instant, while the base rate and the mix of groups follow the time of day; checked once a day, {} \
-         runs each. Blocks last 4 hours at most, once they have both groups:\n\n{}",
+         runs each. Blocks last 2 hours at most, once they have both groups. Jumps are within blocks, which is not covered:\n\n{}",
         grouped(runs),
         table(&head, rows)
     );
@@ -191,8 +192,13 @@ fn delays(runs: u64) -> String {
         cases.push((system, vec![rate, rate], 40_000));
     }
     let sway = Sway { base: 0.2, mix: 0.2, in_shifts: false };
-    let hidden =
-        System::daily("0.15 apart at every instant, hidden by the time of day", TOLERANCE, 500.0, sway, 0.15);
+    let hidden = System::daily(
+        "0.15 apart at every instant, hidden by the time of day",
+        TOLERANCE,
+        500.0,
+        sway,
+        -0.15,
+    );
     cases.push((hidden, vec![0.5, 0.35], 40_000));
     let mut rows: Vec<Vec<String>> = Vec::new();
     for deviation in [0.11, 0.23] {

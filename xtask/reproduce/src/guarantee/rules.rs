@@ -48,7 +48,7 @@ impl Rule {
 
 /// The hypothesis of `guarantee = { false_alarms = 0.05 }`.
 pub(super) fn guaranteed(fair: FairSet) -> Hypothesis {
-    Hypothesis { span: Some((4.0 * HOUR) as i64), ..Hypothesis::new(fair, ErrorControl::Ever, LEVEL) }
+    Hypothesis { span: Some((2.0 * HOUR) as i64), ..Hypothesis::new(fair, ErrorControl::Ever, LEVEL) }
 }
 
 /// Half the width of an interval that is valid for one check, for each of two groups.

@@ -1,6 +1,6 @@
 //! Runs of a system under a test: when it raises an alarm, when it is called fair.
 
-use fairstream_guarantee::{EProcess, Hypothesis, Outcome};
+use fairstream_guarantee::{EProcess, Hypothesis};
 use fairstream_scenarios::Random;
 
 use super::rules::Watch;
@@ -109,7 +109,7 @@ pub(super) fn watch(
                 alarm = number + 1;
                 break;
             }
-            if fair == u64::MAX && e_process.result(hypothesis).outcome == Outcome::Fair {
+            if fair == u64::MAX && e_process.is_found_fair(hypothesis) {
                 fair = number + 1;
             }
         }

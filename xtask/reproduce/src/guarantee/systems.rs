@@ -103,7 +103,9 @@ impl System {
             let day = number as f64 / a_day;
             let phase = sway.phase(day.fract());
             let group = usize::from(random.chance(0.5 + sway.mix * phase));
-            let side = if group == 0 { 0.5 } else { -0.5 };
+            // The group that comes when rates are high has the higher one, so that the time of day adds to the gap; it hides a
+            // negative one.
+            let side = if group == 1 { 0.5 } else { -0.5 };
             let value = outcome(random, 0.5 + sway.base * phase + side * gap);
             Decision { group, value, time: (day * 24.0 * HOUR) as i64 }
         };
