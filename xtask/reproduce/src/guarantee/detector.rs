@@ -28,7 +28,7 @@ pub(super) fn changes(runs: u64) -> String {
         };
         let share = 1.0 / after.len() as f64;
         let groups: Vec<(f64, f64)> = after.iter().map(|rate| (share, *rate)).collect();
-        // What the CUSUM test needs that knows both systems, for the same promise, up to its overshoot.
+        // About what a CUSUM test needs that knows both systems and has the threshold of the promise.
         let least = 1_000_000.0_f64.ln() / nats(TOLERANCE, &groups);
         let system = System::changed("", CHANGE, vec![0.5; after.len()], after);
         let forms = [
@@ -50,7 +50,7 @@ pub(super) fn changes(runs: u64) -> String {
             ]);
         }
     }
-    let head = ["system", "guarantee", "CUSUM that knows the rates", "median", "95 %", "alarms before"];
+    let head = ["system", "guarantee", "ln(10⁶) / information", "median", "95 %", "alarms before"];
     format!(
         "\nSystems that are fair for {} decisions and then are not, {} runs each: decisions from the change to the alarm.\n\n{}",
         grouped(CHANGE),
