@@ -1,31 +1,38 @@
-//! Sequential tests of fairness with a guaranteed rate of false alarms, at any stopping time and any number of checks.
-//! Input is counts of trials, block by block; output is a verdict. Knows no stream, no file, no time.
+//! Sequential tests of fairness with a guaranteed rate of false alarms, at any stopping time and any number of looks.
+//! Input is trials, in the order in which they became final; output is a verdict. Knows no stream and no file, and of time
+//! only how far apart trials are.
 //!
 //! The null hypothesis is that a system is fair: at all times the rates of its groups are in a [`FairSet`]. Trials are
-//! divided into blocks by a rule that does not depend on outcomes. For each block, with m trials and a positives in a
-//! group,
+//! divided into blocks by a rule that does not depend on outcomes. Before each block, learners estimate the rate q of each
+//! group from earlier blocks. For a block with m trials and a positives in a group,
 //!
-//! 1. `q` is the estimate of the group's rate from earlier blocks: (positives + 1) / (trials + 2);
-//! 2. `r` is the reverse information projection of `q` onto the fair set: the fair point with the least Σ m · KL(q ‖ r);
-//! 3. the e-value is multiplied by Π (q / r)^a · ((1 − q) / (1 − r))^(m − a).
+//! 1. `r` is the reverse information projection of `q` onto the fair set: the fair point with the least Σ m · KL(q ‖ r);
+//! 2. the factor is Π (q / r)^a · ((1 − q) / (1 − r))^(m − a).
 //!
-//! Under the null hypothesis the expectation of each factor is at most 1, so the e-values form a nonnegative
-//! supermartingale, and by Ville's inequality the probability that they ever reach 1/α is at most α. Values between 0
-//! and 1 can replace 0 and 1 without any change: the factor is convex in them, so 0 and 1 are the worst case.
+//! Under the null hypothesis the expectation of each factor is at most 1, so its products form nonnegative supermartingales,
+//! and so do averages of them over the same blocks. By Ville's inequality the probability that such an average ever reaches
+//! 1/α is at most α. A detector sums over learners, of which one begins at every step: that sum grows by at most 1 a step
+//! on average. Values between 0 and 1 can replace 0 and 1 without any change, as the factor is convex in them; differences
+//! of such numbers are bet on in pairs, which is quicker.
 //!
-//! The logarithm of each factor of 3 is what a group contributes to the evidence. An alarm is about the groups that
+//! With a [`Reference`], each group is compared with one of them alone: fair are rates within the tolerance of its rate,
+//! and nothing is bet before it has enough trials.
+//!
+//! The logarithm of each factor of 2 is what a group contributes to the evidence. An alarm is about the groups that
 //! contributed most: one whose rate is too high and one whose rate is too low.
 //!
 //! ```
-//! use fairstream_guarantee::{FairSet, ErrorControl, Hypothesis, EProcess, Outcome, TrialTotals};
+//! use fairstream_guarantee::{EProcess, ErrorControl, FairSet, Hypothesis, Outcome};
 //!
 //! let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);
 //! let mut e_process = EProcess::default();
-//! for _ in 0..30 {
-//!     e_process.count(0, TrialTotals { trials: 10, sum: 5.0 });
-//!     e_process.count(1, TrialTotals { trials: 10, sum: 2.0 });
-//!     e_process.close_block(&hypothesis);
+//! for trial in 0..600 {
+//!     // Of the first group every second trial is positive, of the other one in five.
+//!     let group = trial % 2;
+//!     let is_positive = trial / 2 % [2, 5][group] == 0;
+//!     e_process.count(&hypothesis, group, f64::from(u8::from(is_positive)), trial as i64);
 //! }
+//! e_process.look();
 //! assert!(e_process.exceeds_threshold(&hypothesis));
 //! assert_eq!(e_process.result(&hypothesis).outcome, Outcome::Unfair);
 //! ```
