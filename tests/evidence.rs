@@ -394,3 +394,30 @@ fn a_full_disk_is_no_alarm() {
     assert_eq!(code, 2, "{text}");
     assert!(text.contains("/dev/full"), "{text}");
 }
+
+/// Every place that says how far the evidence goes says the same.
+#[test]
+fn the_head_of_the_evidence_is_the_same_everywhere() {
+    let folder = Folder::new();
+    let spec = spec("guarantee/hiring.toml");
+    let outputs = ["--to", "v.jsonl", "--to", "summary.json", "--to", "report.html", "--evidence", "e.jsonl"];
+    let (code, text) = run(folder.path(), &[&["run", &spec, "hiring:", "-q"], &outputs[..]].concat());
+    assert_eq!((code, text.as_str()), (1, ""));
+    let evidence = folder.read("e.jsonl");
+    let hash_of = |line: &str| {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        row["hash"].as_str().unwrap().to_owned()
+    };
+    let (rows, last) = (evidence.lines().count(), hash_of(evidence.lines().last().unwrap()));
+    let summary: serde_json::Value = serde_json::from_str(&folder.read("summary.json")).unwrap();
+    assert_eq!(summary["evidence"], serde_json::json!({ "rows": rows, "hash": last }));
+    assert!(folder.read("report.html").contains(&format!("{rows} rows, the last with the hash {last}")));
+    // An alarm has that of the rows up to its check.
+    let verdicts = folder.read("v.jsonl");
+    let alarm = verdicts.lines().find(|line| line.contains("\"kind\":\"alarm\"")).unwrap();
+    let alarm: serde_json::Value = serde_json::from_str(alarm).unwrap();
+    let head = &alarm["details"]["evidence"];
+    let row = evidence.lines().nth(head["rows"].as_u64().unwrap() as usize - 1).unwrap();
+    assert_eq!(head["hash"], hash_of(row));
+    assert_eq!(serde_json::from_str::<serde_json::Value>(row).unwrap()["time"], alarm["time"]);
+}

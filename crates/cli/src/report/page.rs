@@ -2,8 +2,8 @@
 
 use fairstream_core::RunCounts;
 use fairstream_fairness::{
-    AlarmSpan, Comparison, Compiled, Description, GroupStanding, ImpactRatio, Interval, Judge, Outcome, Rule,
-    Standing, significant, significant_exp, when,
+    AlarmSpan, ChainHead, Comparison, Compiled, Description, GroupStanding, ImpactRatio, Interval, Judge,
+    Outcome, Rule, Standing, significant, significant_exp, when,
 };
 use fairstream_report::{Alarm, Group, Page, Section, State};
 
@@ -100,6 +100,12 @@ impl PageData<'_> {
         ];
         for (name, hash) in subject.input_hashes() {
             rows.extend(hash.map(|hash| row(&format!("SHA-256 of {name}"), hash)));
+        }
+        if let Some(ChainHead { rows: recorded, hash }) = judge.recorded() {
+            rows.push(row(
+                "evidence",
+                format!("{}, the last with the hash {hash}", counted(*recorded, "row")),
+            ));
         }
         if counts.dropped > 0 {
             rows.push(row("lost by a live input", counted(counts.dropped, "row")));
