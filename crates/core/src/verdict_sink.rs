@@ -1,6 +1,6 @@
 //! How verdicts leave an engine: one at a time, by stream index, before they are written into columns.
 
-use crate::{Kind, Time, Value, Verdict};
+use crate::{Kind, Time, Value, Verdict, inside_array, next_element};
 
 /// Receives the verdicts of an engine, in order.
 ///
@@ -63,27 +63,12 @@ pub trait Instance {
     fn label_behind_first(&self, text: &mut String) {
         let mut label = String::new();
         self.label(&mut label);
+        let mut rest = inside_array(&label);
+        next_element(&mut rest);
         text.push('[');
-        text.push_str(behind_first(&label));
+        text.push_str(rest);
+        text.push(']');
     }
-}
-
-/// What follows the first element of a JSON array, with the closing bracket.
-fn behind_first(array: &str) -> &str {
-    let (mut depth, mut in_text, mut is_escaped) = (0, false, false);
-    for (at, byte) in array.bytes().enumerate() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if in_text => is_escaped = true,
-            b'"' => in_text = !in_text,
-            _ if in_text => {}
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth -= 1,
-            b',' if depth == 1 => return &array[at + 1..],
-            _ => {}
-        }
-    }
-    "]"
 }
 
 /// A label that is formatted already.

@@ -248,9 +248,13 @@ fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
                 Some(memory) => format!(" Estimates are based on about the last {memory} trials."),
                 None => String::new(),
             };
-            let end = match metric.tolerance {
-                0.0 => "An alarm is never cleared: there is no evidence that groups do not differ at all.",
-                _ => {
+            let is_exact = match metric.kind.comparison() {
+                Comparison::Ratio => metric.tolerance >= 1.0,
+                Comparison::Difference | Comparison::Highest => metric.tolerance <= 0.0,
+            };
+            let end = match is_exact {
+                true => "An alarm is never cleared: there is no evidence that groups do not differ at all.",
+                false => {
                     "An alarm is cleared when there is enough evidence that its groups are treated fairly again."
                 }
             };

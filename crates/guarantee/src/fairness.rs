@@ -25,7 +25,7 @@ pub(crate) struct FairnessEvidence {
 /// The index of a pair of groups, and which of its orders has the first one above the second.
 pub(crate) fn pair_index(one: usize, other: usize) -> (usize, usize) {
     let (high, low) = (one.max(other), one.min(other));
-    (high * high.saturating_sub(1) / 2 + low, usize::from(one < other))
+    (high * (high - 1) / 2 + low, usize::from(one < other))
 }
 
 impl FairnessEvidence {
@@ -146,7 +146,7 @@ pub(crate) struct Recovery {
     too_high: usize,
     /// `None` if fairness is an upper bound.
     too_low: Option<usize>,
-    /// Against "the first is above the second", and "the second is above the first"; of an upper bound only the first.
+    /// Against "the first is above the second", and "the second is above the first"; of an upper bound twice the same.
     sides: [RecoverySide; 2],
 }
 

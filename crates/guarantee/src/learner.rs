@@ -56,23 +56,15 @@ impl Learner {
         recent: &RecentRate,
         scratch: &mut BetScratch,
     ) {
-        let (block, values) = (block.groups(), block.values());
         let mut has_bet = self.blocks == 0;
         if let Some(tolerance) = hypothesis.pair_tolerance() {
-            let weights = &scratch.weights;
-            let is_compared = |group: usize| {
-                block.iter().zip(weights).any(|((known, _), weight)| *known == group && *weight > 0.0)
-            };
-            let compares = |one: usize, other: usize| {
-                is_compared(one) && is_compared(other) && hypothesis.compares(one, other)
-            };
-            if self.pair_bets.evaluate(tolerance, values, compares) {
+            if self.pair_bets.evaluate(hypothesis, tolerance, block, &scratch.weights) {
                 self.log_e_values[0] = self.pair_bets.log_e_value();
                 has_bet = true;
             }
         } else {
             for (index, belief) in hypothesis.beliefs().iter().enumerate() {
-                has_bet |= self.bet(hypothesis, index, *belief, block, recent, scratch);
+                has_bet |= self.bet(hypothesis, index, *belief, block.groups(), recent, scratch);
             }
         }
         if has_bet {
@@ -82,8 +74,8 @@ impl Learner {
             ErrorControl::Detector { memory, .. } => memory,
             ErrorControl::Ever => None,
         };
-        self.knowledge.learn(block, memory);
-        for (group, totals) in block {
+        self.knowledge.learn(block.groups(), memory);
+        for (group, totals) in block.groups() {
             if self.totals.len() <= *group {
                 self.totals.resize(group + 1, TrialTotals::default());
             }

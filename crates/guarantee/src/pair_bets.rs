@@ -3,10 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::alpha_share;
+use crate::block::OpenBlock;
 use crate::contribution::ImplicatedGroups;
 use crate::e_process::log_sum_exp;
 use crate::fairness::pair_index;
+use crate::{Hypothesis, alpha_share};
 
 /// Number of stakes.
 const STAKES: usize = 6;
@@ -28,28 +29,31 @@ fn stakes(tolerance: f64) -> [f64; STAKES] {
 }
 
 impl PairBets {
-    /// Bets on the trials of a block, in their order: the first of a group with the first of another, and so on.
-    /// `compares` says which groups are compared. Returns whether there was anything to bet on.
+    /// Bets on the trials of a block, in their order: the first of a group with the first of another, and so on. `weights`
+    /// are those of its groups. Returns whether there was anything to bet on.
     pub(crate) fn evaluate(
         &mut self,
+        hypothesis: &Hypothesis,
         tolerance: f64,
-        trials: &[(usize, f64)],
-        compares: impl Fn(usize, usize) -> bool,
+        block: &OpenBlock,
+        weights: &[f64],
     ) -> bool {
-        let mut groups: Vec<usize> = trials.iter().map(|(group, _)| *group).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        let of =
-            |group: usize| trials.iter().filter(move |(known, _)| *known == group).map(|(_, value)| *value);
+        let of = |group: usize| {
+            block.values().iter().filter(move |(known, _)| *known == group).map(|(_, value)| *value)
+        };
+        let compared = || {
+            let groups = block.groups().iter().zip(weights);
+            groups.filter(|(_, weight)| **weight > 0.0).map(|((group, _), _)| *group)
+        };
         let stakes = stakes(tolerance);
         let mut has_bet = false;
-        for (position, high) in groups.iter().enumerate() {
-            for low in groups[..position].iter().filter(|low| compares(*high, **low)) {
-                let (index, _) = pair_index(*high, *low);
+        for high in compared() {
+            for low in compared().filter(|low| *low < high && hypothesis.compares(high, *low)) {
+                let (index, _) = pair_index(high, low);
                 if self.pairs.len() <= index {
                     self.pairs.resize(index + 1, Default::default());
                 }
-                for (one, other) in of(*high).zip(of(*low)) {
+                for (one, other) in of(high).zip(of(low)) {
                     for (side, difference) in [one - other, other - one].into_iter().enumerate() {
                         for (log, stake) in self.pairs[index][side].iter_mut().zip(stakes) {
                             *log += (stake * (difference - tolerance)).ln_1p();

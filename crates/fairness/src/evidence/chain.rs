@@ -1,5 +1,5 @@
 //! The chain of hashes through rows of evidence: each row has the SHA-256 of itself and of the hash before it, so that no
-//! row can be changed, removed or added without changing every later hash. Whoever knows a later hash notices it.
+//! row can be changed, removed or added without changing every later hash. A later hash that was published before shows it.
 
 use std::fmt::Write;
 

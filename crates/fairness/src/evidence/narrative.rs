@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::bettor::Way;
-use super::recompute::{BetterPart, BlockStep, NamedGroup};
+use super::recompute::{BettorPart, BlockStep, NamedGroup};
 use super::replay::{RecomputedAlarm, prior_of};
 use crate::judge::words::{label, stratum_suffix};
 use crate::unit::in_words;
@@ -245,7 +245,7 @@ fn pairs_of_numbers(text: &mut String, is_detector: bool, scaled: &str, alarm: &
 
 /// The largest parts of the e-value.
 fn parts(text: &mut String, alarm: &RecomputedAlarm) {
-    let mut largest: Vec<&BetterPart> = alarm.parts.iter().collect();
+    let mut largest: Vec<&BettorPart> = alarm.parts.iter().collect();
     largest.sort_by(|one, other| {
         (other.log_weight + other.log_evidence).total_cmp(&(one.log_weight + one.log_evidence))
     });

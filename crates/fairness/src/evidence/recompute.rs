@@ -38,7 +38,7 @@ pub(super) struct GroupStep {
 
 /// The e-value of one way of estimating, from one block on, and its weight in the whole.
 #[derive(Clone, Debug)]
-pub(super) struct BetterPart {
+pub(super) struct BettorPart {
     pub(super) first_block: u64,
     pub(super) way: Way,
     pub(super) log_weight: f64,
@@ -337,7 +337,7 @@ impl<'a> Recount<'a> {
     }
 
     /// The parts of the e-value: that of each bettor and each of its ways of estimating.
-    fn parts(&self) -> Vec<BetterPart> {
+    fn parts(&self) -> Vec<BettorPart> {
         let ways = ways(self.rule);
         let mut parts = Vec::new();
         for (index, bettor) in self.bettors.iter().enumerate() {
@@ -347,7 +347,7 @@ impl<'a> Recount<'a> {
                 index => 0.25 / (index as f64 * (index as f64 + 1.0)),
             };
             for way in ways {
-                parts.push(BetterPart {
+                parts.push(BettorPart {
                     first_block: bettor.first_block,
                     way: *way,
                     log_weight: (weight / ways.len() as f64).ln(),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bettor::Way;
 use super::narrative::narrative;
-use super::recompute::{BetterPart, BlockStep, NamedGroup};
+use super::recompute::{BettorPart, BlockStep, NamedGroup};
 use super::rows::{EvidenceReader, ReadRow};
 use super::{AlarmTrials, ChainHead, EvidenceRow, TrialRow};
 use crate::judge::{Gap, GroupEstimate, ValuesKey, words};
@@ -167,7 +167,7 @@ pub(super) struct RecomputedAlarm {
     /// The steps of the bettor that the alarm is about, if there is a guarantee.
     pub(super) blocks: Vec<BlockStep>,
     /// The parts of the e-value, if there is a guarantee.
-    pub(super) parts: Vec<BetterPart>,
+    pub(super) parts: Vec<BettorPart>,
     /// The bettor with the largest e-value, by its first block, and its estimate; if there is a guarantee.
     pub(super) leader: Option<(u64, Way)>,
     /// Logarithm of the e-value, if there is a guarantee.

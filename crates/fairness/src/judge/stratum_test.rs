@@ -111,10 +111,10 @@ impl StratumTest {
 
     /// Looks at the evidence that has come in since the last check.
     pub(super) fn check(&mut self, rule: &Rule, counts: &NamedVec<Counts>, stands: bool) -> AlarmTransition {
-        let Some(hypothesis) = self.hypothesis(rule, counts) else { return AlarmTransition::Stay };
         if !self.e_process.look() {
             return AlarmTransition::Stay;
         }
+        let Some(hypothesis) = self.hypothesis(rule, counts) else { return AlarmTransition::Stay };
         let is_detector = hypothesis.control != ErrorControl::Ever;
         if !stands && self.e_process.exceeds_threshold(&hypothesis) {
             if is_detector {

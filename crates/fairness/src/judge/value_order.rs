@@ -3,12 +3,14 @@
 
 use std::cmp::Ordering;
 
+use fairstream_core::{inside_array, next_element};
+
 /// Compares two JSON arrays value by value. Numbers come before texts; an array comes before its continuations. Equal
 /// only if both are the same text.
 pub fn compare_values(one: &str, other: &str) -> Ordering {
-    let (mut values, mut others) = (inside(one), inside(other));
+    let (mut values, mut others) = (inside_array(one), inside_array(other));
     loop {
-        match (next_value(&mut values), next_value(&mut others)) {
+        match (next_element(&mut values), next_element(&mut others)) {
             (Some(value), Some(other)) => match compare_value(value, other) {
                 Ordering::Equal => {}
                 unequal => return unequal,
@@ -33,38 +35,6 @@ impl<T: AsRef<str> + Eq> PartialOrd for ValuesKey<T> {
     fn partial_cmp(&self, other: &ValuesKey<T>) -> Option<Ordering> {
         Some(self.cmp(other))
     }
-}
-
-fn inside(array: &str) -> &str {
-    let array = array.trim();
-    array.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(array)
-}
-
-/// Splits off the text of the first value.
-fn next_value<'a>(rest: &mut &'a str) -> Option<&'a str> {
-    if rest.is_empty() {
-        return None;
-    }
-    let (mut depth, mut is_text, mut is_escaped) = (0_u32, false, false);
-    let end = rest.bytes().position(|byte| {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_text => is_escaped = true,
-            b'"' => is_text = !is_text,
-            _ if is_text => {}
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            b',' => return depth == 0,
-            _ => {}
-        }
-        false
-    });
-    let (value, next) = match end {
-        Some(end) => (&rest[..end], &rest[end + 1..]),
-        None => (*rest, ""),
-    };
-    *rest = next;
-    Some(value.trim())
 }
 
 fn compare_value(one: &str, other: &str) -> Ordering {

@@ -2,13 +2,13 @@
 //! in the order in which they became final.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Mutex;
 
 use fairstream_core::{EngineError, Instance, Time, Value, VerdictRef};
 
-use super::tap::lock;
+use super::tap::{lock, split};
 use crate::judge::GroupSlot;
 use crate::{Compiled, Judge};
-use std::sync::Mutex;
 
 /// The streams of the trial layer that are read, and what they have reported.
 #[derive(Default)]
@@ -167,7 +167,7 @@ impl CountedRate {
         let slot = match self.slots.get(label.as_str()) {
             Some(slot) => *slot,
             None => {
-                let (group, stratum) = super::tap::split(label, self.groups);
+                let (group, stratum) = split(label, self.groups);
                 let slot = judge.slot(self.metric, self.rate, &stratum, &group)?;
                 self.slots.insert(label.clone(), slot);
                 slot

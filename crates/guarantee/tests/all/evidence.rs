@@ -213,7 +213,7 @@ fn evidence_never_overflows() {
 
 /// A p-value is of what was looked at.
 #[test]
-fn an_e_value_that_nobody_looked_at_does_not_count() {
+fn an_e_value_between_two_looks_does_not_count() {
     let hypothesis = hypothesis(FairSet::Difference(0.1), ErrorControl::Ever);
     let mut e_process = EProcess::default();
     let count = |e_process: &mut EProcess, from: usize, positives: fn(usize) -> f64| {

@@ -24,6 +24,19 @@ fn weighted<T: Copy>(values: &[T], weights: &[f64]) -> Vec<T> {
     values.iter().zip(weights).filter(|(_, weight)| **weight > 0.0).map(|(value, _)| *value).collect()
 }
 
+/// Steps of the grid in each direction.
+const STEPS: usize = 40;
+
+fn step(index: usize) -> f64 {
+    (index as f64 + 0.5) / STEPS as f64
+}
+
+/// Every point of the grid over the rates of so many groups.
+fn grid(groups: usize) -> impl Iterator<Item = Vec<f64>> {
+    (0..STEPS.pow(groups as u32))
+        .map(move |index| (0..groups).map(|group| step(index / STEPS.pow(group as u32) % STEPS)).collect())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -33,11 +46,7 @@ proptest! {
         let (rates, weights) = (&rates[..rates.len().min(3)], &weights[..weights.len().min(3)]);
         let nearest = fair.project(rates, weights);
         let least = distance(rates, weights, &nearest);
-        const STEPS: usize = 40;
-        let steps = |index: usize| (index as f64 + 0.5) / STEPS as f64;
-        for index in 0..STEPS.pow(rates.len() as u32) {
-            let point: Vec<f64> =
-                (0..rates.len()).map(|group| steps(index / STEPS.pow(group as u32) % STEPS)).collect();
+        for point in grid(rates.len()) {
             if fair.contains(&point) {
                 prop_assert!(distance(rates, weights, &point) >= least - 1e-9, "{:?} is nearer than {:?}", point, nearest);
             }
@@ -101,14 +110,10 @@ proptest! {
         let reference = reference.filter(|index| *index < rates.len());
         let nearest = fair.project_to(rates, weights, reference);
         let least = distance(rates, weights, &nearest);
-        const STEPS: usize = 40;
-        let steps = |index: usize| (index as f64 + 0.5) / STEPS as f64;
-        for index in 0..STEPS.pow(rates.len() as u32) {
-            let point: Vec<f64> =
-                (0..rates.len()).map(|group| steps(index / STEPS.pow(group as u32) % STEPS)).collect();
+        for point in grid(rates.len()) {
             let is_fair = match reference {
                 Some(reference) => fair.contains_around(&point, point[reference]),
-                None => (0..STEPS).any(|center| fair.contains_around(&point, steps(center))),
+                None => (0..STEPS).any(|center| fair.contains_around(&point, step(center))),
             };
             if is_fair {
                 prop_assert!(distance(rates, weights, &point) >= least - 1e-9, "{:?} is nearer than {:?}", point, nearest);

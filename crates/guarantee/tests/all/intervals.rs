@@ -90,7 +90,7 @@ fn so_many_more_trials_settle_it() {
     }
 }
 
-/// Within a standard error of the tolerance, nobody can say how long it takes.
+/// Within a standard error of the tolerance, the number of further trials is not estimable.
 #[test]
 fn nothing_is_foretold_near_the_tolerance() {
     let hypothesis = Hypothesis::new(FairSet::Difference(0.1), ErrorControl::Ever, 0.05);

@@ -207,7 +207,7 @@ pub(super) fn fair() -> Vec<System> {
 pub(super) fn broken() -> Vec<(&'static str, System)> {
     let mut systems = Vec::new();
     for times in [2, 3, 5] {
-        let name = format!("edge, everybody comes {times} times in a row, with the same outcome");
+        let name = format!("edge, every person has {times} trials in a row with the same outcome");
         let begin = move || -> Decide {
             let mut last = Decision { group: 0, value: 0.0, time: 0 };
             Box::new(move |random, number| {
