@@ -13,7 +13,7 @@ use crate::restarts;
 use crate::{DecayedTotals, ErrorControl, Hypothesis, Reference, StepUnit};
 
 /// Margin by which logarithms must differ, so that rounding does not decide.
-const ROUNDING: f64 = 1e-9;
+pub(crate) const ROUNDING: f64 = 1e-9;
 
 /// E-process against the hypothesis that groups are treated fairly. Groups are numbered from 0 in order of arrival. Its
 /// state depends on the trials and on the looks of a detector with [`StepUnit::Look`], and on nothing else.

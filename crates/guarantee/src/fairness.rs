@@ -2,6 +2,8 @@
 //! more, at all times. Compared is what is in the same block, so that nothing that changes with time hides a gap or
 //! makes one.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::contribution::ImplicatedGroups;
@@ -15,17 +17,16 @@ use crate::{FairSet, Hypothesis, Reference, TrialTotals};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FairnessEvidence {
     knowledge: Knowledge,
-    /// For each pair of groups, with numbers i > j at index i (i − 1) / 2 + j, and for each belief: the logarithms of the
-    /// e-values against "i is above j", and against "j is above i". Infinite once it has been enough.
-    pairs: Vec<[[f64; 2]; 2]>,
+    /// For each pair of groups i > j that have met in a block, and for each belief: the logarithms of the e-values against "i
+    /// is above j", and against "j is above i". Infinite once it has been enough. Of many groups few pairs meet.
+    pairs: BTreeMap<(usize, usize), [[f64; 2]; 2]>,
     /// For each group the logarithm of the e-value against "its rate is the bound or more".
     bounds: Vec<f64>,
 }
 
-/// The index of a pair of groups, and which of its orders has the first one above the second.
-pub(crate) fn pair_index(one: usize, other: usize) -> (usize, usize) {
-    let (high, low) = (one.max(other), one.min(other));
-    (high * (high - 1) / 2 + low, usize::from(one < other))
+/// A pair of groups, the larger number first, and which of its orders has the first one above the second.
+pub(crate) fn pair_of(one: usize, other: usize) -> ((usize, usize), usize) {
+    ((one.max(other), one.min(other)), usize::from(one < other))
 }
 
 impl FairnessEvidence {
@@ -67,11 +68,8 @@ impl FairnessEvidence {
         let compared = || (0..block.len()).filter(|position| weights[*position] > 0.0);
         for above in compared() {
             for below in compared().filter(|below| hypothesis.compares(block[above].0, block[*below].0)) {
-                let (index, side) = pair_index(block[above].0, block[below].0);
-                if self.pairs.len() <= index {
-                    self.pairs.resize(index + 1, Default::default());
-                }
-                let logs = &mut self.pairs[index][side];
+                let (pair, side) = pair_of(block[above].0, block[below].0);
+                let logs = &mut self.pairs.entry(pair).or_default()[side];
                 // What has been refuted stays so.
                 if logs[belief] == f64::INFINITY {
                     continue;
@@ -103,7 +101,8 @@ impl FairnessEvidence {
         self.logs(hypothesis, compared).fold(f64::INFINITY, f64::min)
     }
 
-    /// The logarithm of the e-value against each hypothesis about these groups.
+    /// The logarithm of the e-value against each hypothesis about these groups, whose numbers increase; of all pairs that have
+    /// not met, one, as they are equal.
     fn logs<'a>(
         &'a self,
         hypothesis: &'a Hypothesis,
@@ -111,14 +110,23 @@ impl FairnessEvidence {
     ) -> impl Iterator<Item = f64> + 'a {
         let is_bound = matches!(hypothesis.fair, FairSet::Highest(_));
         let bounds = compared.iter().map(|group| self.bounds.get(*group).copied().unwrap_or_default());
-        let of_pair =
-            |one: usize, other: usize| self.pairs.get(pair_index(one, other).0).copied().unwrap_or_default();
-        let pairs = compared.iter().enumerate().flat_map(move |(index, one)| {
-            let others = compared[..index].iter().filter(|other| hypothesis.compares(*one, **other));
-            let sides = others.flat_map(move |other| of_pair(*one, *other));
-            sides.map(average)
+        let is_compared = |group: usize| compared.binary_search(&group).is_ok();
+        let met = self.pairs.iter().filter(move |((high, low), _)| {
+            is_compared(*high) && is_compared(*low) && hypothesis.compares(*high, *low)
         });
-        bounds.filter(move |_| is_bound).chain(pairs.filter(move |_| !is_bound))
+        let all = match hypothesis.reference {
+            Reference::None => compared.len() * compared.len().saturating_sub(1) / 2,
+            Reference::Group(reference) => match is_compared(reference) {
+                true => compared.len() - 1,
+                false => 0,
+            },
+            Reference::Absent => 0,
+        };
+        // Whether others have met is known once there are as many pairs as there can be.
+        let has_strangers = !is_bound && (self.pairs.len() < all || met.clone().count() < all);
+        let pairs = met.flat_map(|(_, sides)| sides).map(|logs| average(*logs));
+        let strangers = std::iter::once(0.0).filter(move |_| has_strangers);
+        bounds.filter(move |_| is_bound).chain(strangers).chain(pairs.filter(move |_| !is_bound))
     }
 }
 

@@ -15,6 +15,9 @@
 //! on average. Values between 0 and 1 can replace 0 and 1 without any change, as the factor is convex in them; differences
 //! of such numbers are bet on in pairs, which is quicker.
 //!
+//! Several hypotheses can share one guarantee: a [`Family`] bounds the probability of any false alarm, or the expected
+//! fraction of false ones among all alarms.
+//!
 //! With a [`Reference`], each group is compared with one of them alone: fair are rates within the tolerance of its rate,
 //! and nothing is bet before it has enough trials.
 //!
@@ -43,6 +46,7 @@ mod e_process;
 mod ever;
 mod fair_set;
 mod fairness;
+mod family;
 mod hypothesis;
 mod interval;
 mod knowledge;
@@ -55,6 +59,7 @@ pub use block::TrialTotals;
 pub use contribution::ImplicatedGroups;
 pub use e_process::{EProcess, LeadingEvidence};
 pub use fair_set::FairSet;
+pub use family::{Contenders, Family, FamilyBound, log_average};
 pub use hypothesis::{ErrorControl, Hypothesis, Reference, StepUnit};
 pub use interval::{Interval, interval};
 pub use knowledge::DecayedTotals;

@@ -1,12 +1,13 @@
 //! Bets on differences between pairs of trials, for numbers between 0 and 1. Bets on rates treat a number as if it were a
 //! share of yes and no, and ignore how little numbers vary; a bet on a difference does not.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::block::OpenBlock;
 use crate::contribution::ImplicatedGroups;
 use crate::e_process::log_sum_exp;
-use crate::fairness::pair_index;
 use crate::{Hypothesis, alpha_share};
 
 /// Number of stakes.
@@ -19,8 +20,8 @@ const FIRST: f64 = 0.75;
 /// each stake λ: the product of 1 + λ (x − y − ε) over pairs of trials in the same block.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PairBets {
-    /// For each pair, with numbers i > j at index i (i − 1) / 2 + j: the logarithms for "i above j" and for "j above i".
-    pairs: Vec<[[f64; STAKES]; 2]>,
+    /// For each pair i > j that has met in a block: the logarithms for "i above j" and for "j above i".
+    pairs: BTreeMap<(usize, usize), [[f64; STAKES]; 2]>,
 }
 
 /// The stakes: from nearly the largest that no trial can make worthless, each half of the one before.
@@ -49,13 +50,10 @@ impl PairBets {
         let mut has_bet = false;
         for high in compared() {
             for low in compared().filter(|low| *low < high && hypothesis.compares(high, *low)) {
-                let (index, _) = pair_index(high, low);
-                if self.pairs.len() <= index {
-                    self.pairs.resize(index + 1, Default::default());
-                }
+                let sides = self.pairs.entry((high, low)).or_default();
                 for (one, other) in of(high).zip(of(low)) {
                     for (side, difference) in [one - other, other - one].into_iter().enumerate() {
-                        for (log, stake) in self.pairs[index][side].iter_mut().zip(stakes) {
+                        for (log, stake) in sides[side].iter_mut().zip(stakes) {
                             *log += (stake * (difference - tolerance)).ln_1p();
                         }
                     }
@@ -68,31 +66,34 @@ impl PairBets {
 
     /// Logarithm of the average over pairs, orders and stakes. Pairs that have not been seen keep their stake.
     pub(crate) fn log_e_value(&self) -> f64 {
-        let weight = |index: usize| match index {
+        // The place of a pair: all pairs of the groups before, then those of the same group.
+        let weight = |(high, low): (usize, usize)| match (high as u64 * (high as u64 - 1) / 2) + low as u64 {
             0 => FIRST,
-            _ => (1.0 - FIRST) * alpha_share(index as u64 - 1),
+            place => (1.0 - FIRST) * alpha_share(place - 1),
         };
-        let seen = self.pairs.iter().enumerate().flat_map(|(index, sides)| {
-            sides.iter().map(move |logs| (weight(index) / 2.0).ln() + average(logs))
+        let seen = self.pairs.iter().flat_map(|(pair, sides)| {
+            sides.iter().map(move |logs| (weight(*pair) / 2.0).ln() + average(logs))
         });
-        let rest = match self.pairs.len() {
-            0 => 0.0,
-            pairs => ((1.0 - FIRST) / pairs as f64).ln(),
-        };
-        log_sum_exp(seen.chain(std::iter::once(rest)))
+        let rest = 1.0 - self.pairs.keys().map(|pair| weight(*pair)).sum::<f64>();
+        log_sum_exp(seen.chain(std::iter::once(rest.max(0.0).ln())))
     }
 
     /// The pair with the largest e-value. `order` has the number of every group; of equal ones the first in it is chosen.
     pub(crate) fn implicated(&self, order: &[usize]) -> ImplicatedGroups {
         const ROUNDING: f64 = 1e-9;
         let mut found: Option<(usize, usize, f64)> = None;
-        for high in order {
-            for low in order.iter().filter(|low| *low != high) {
-                let (index, side) = pair_index(*high, *low);
-                let Some(logs) = self.pairs.get(index).map(|sides| average(&sides[side])) else { continue };
-                if found.is_none_or(|(.., most)| logs > most + ROUNDING * most.abs().max(1.0)) {
-                    found = Some((*high, *low, logs));
-                }
+        let mut places = vec![usize::MAX; order.iter().max().map_or(0, |most| most + 1)];
+        order.iter().enumerate().for_each(|(place, group)| places[*group] = place);
+        let place = |group: usize| places.get(group).copied().unwrap_or(usize::MAX);
+        let orders = |(pair, sides): (&(usize, usize), &[[f64; STAKES]; 2])| {
+            let (high, low) = *pair;
+            [(high, low, average(&sides[0])), (low, high, average(&sides[1]))]
+        };
+        let mut all: Vec<(usize, usize, f64)> = self.pairs.iter().flat_map(orders).collect();
+        all.sort_unstable_by_key(|(above, below, _)| (place(*above), place(*below)));
+        for (above, below, log) in all {
+            if found.is_none_or(|(.., most)| log > most + ROUNDING * most.abs().max(1.0)) {
+                found = Some((above, below, log));
             }
         }
         match found {

@@ -5,6 +5,7 @@
 mod contribution;
 mod evidence;
 mod fair_set;
+mod family;
 mod intervals;
 mod reference;
 mod simulation;
