@@ -34,8 +34,10 @@ pub(crate) struct Plan {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct DrawnGuarantee {
-    /// The probability of a false alarm, or the trials between two.
+    /// The probability of a false alarm, the fraction of false ones, or the trials between two.
     pub(crate) promise: f64,
+    /// Whether it is the fraction.
+    pub(crate) are_discoveries: bool,
     pub(crate) block: u64,
     /// How long a block lasts, in seconds.
     pub(crate) span: Option<i64>,
@@ -122,14 +124,16 @@ fn is_mean(metric: &str) -> bool {
 /// A plan with a guarantee, in which trials are final.
 pub(crate) fn guaranteed(metric: &'static str) -> impl Strategy<Value = Plan> {
     let promise = prop::sample::select(vec![0.4, 0.95, 8.0, 16.0]);
-    let guarantee = (promise, 2..6_u64, prop::option::of(1..4_i64), prop::option::of(1..3_u64));
-    (plan(metric), guarantee, 1..4_i64).prop_map(move |(plan, (promise, block, span, strata), horizon)| {
+    let shape = (2..6_u64, prop::option::of(1..4_i64), prop::option::of(1..3_u64), any::<bool>());
+    (plan(metric), promise, shape, 1..4_i64).prop_map(move |(plan, promise, shape, horizon)| {
+        let (block, span, strata, are_discoveries) = shape;
         Plan {
             horizon: plan.horizon.or(Some(horizon)),
             range: is_mean(metric).then_some((1.5, 7.0)),
             clear: plan.tolerance,
             guarantee: Some(DrawnGuarantee {
                 promise,
+                are_discoveries: are_discoveries && promise < 1.0,
                 block,
                 span,
                 strata: strata.filter(|_| plan.has_strata),
@@ -180,8 +184,9 @@ impl Plan {
         match self.guarantee {
             None => text += &format!("rule = \"map\"\nclear = {}\n", self.clear),
             Some(guarantee) => {
-                let DrawnGuarantee { promise, block, span, strata } = guarantee;
+                let DrawnGuarantee { promise, are_discoveries, block, span, strata } = guarantee;
                 let promise = match (guarantee.is_detector(), self.period) {
+                    (false, _) if are_discoveries => format!("false_discoveries = {promise}"),
                     (false, _) => format!("false_alarms = {promise}"),
                     (true, Some(period)) if guarantee.in_checks(self) => {
                         format!("false_alarm_every = \"{}s\"", promise * period as f64)
@@ -254,6 +259,24 @@ pub(crate) fn unfair_rows() -> impl Strategy<Value = Vec<Row>> {
             if row.other.is_none() && !is_odd {
                 row.other = row.id.filter(|id| id % 4 == 0).map(|id| id % 40);
             }
+        }
+        rows
+    })
+}
+
+/// Rows of so many people, treated so differently in every stratum that several alarms are raised.
+pub(crate) fn very_unfair_rows() -> impl Strategy<Value = Vec<Row>> {
+    rows_of(400, 200..300).prop_map(|mut rows| {
+        let mut earlier = None;
+        for (index, row) in rows.iter_mut().enumerate() {
+            let is_odd = row.id.is_some_and(|id| id % 2 == 1);
+            row.kind = Some("open");
+            row.gender = Some(if is_odd { "F" } else { "M" });
+            row.region = Some(0);
+            row.score = row.score.map(|score| if is_odd { score % 6 } else { 6 + score % 5 });
+            // Of every second person the outcome comes with the next row.
+            row.other = earlier.filter(|_| index % 4 < 2);
+            earlier = row.id;
         }
         rows
     })

@@ -84,6 +84,7 @@ fn what_is_wrong_is_shown_where_it_stands() {
         ("unknown metric", "demographic-parity", "demografic-parity"),
         ("quite unknown metric", "demographic-parity", "fair"),
         ("unknown indicator", "decision  = \"accepted\"", "decision  = \"acepted\""),
+        ("a condition where an indicator is named", "decision  = \"accepted\"", "decision  = \"score > 6\""),
         ("unknown column", "group = \"gender\"", "group = \"gendre\""),
         ("unknown column in a condition", "'score > 6'", "'scores > 6'"),
         ("quite unknown column", "'score > 6'", "'weight > 6'"),

@@ -1,18 +1,24 @@
 //! Guaranteed alarms from the list of final trials: the evidence at each check and the alarms, in plain Rust. Estimates
-//! are computed from all earlier blocks each time.
+//! are computed from all earlier blocks each time, and what is rejected by trying every number of rejections.
 
 use std::collections::BTreeMap;
 
 use super::draw::{DrawnGuarantee, Plan};
 use super::oracle::FinalTrial;
 
-/// The expected result: the logarithm of the evidence at each check of each stratum, and alarms.
-#[derive(Debug, Default)]
+/// The expected result.
+#[derive(Debug)]
 pub(crate) struct Weighed {
-    pub(crate) evidence: BTreeMap<String, Vec<(i64, f64)>>,
-    pub(crate) alarms: Vec<String>,
+    pub(crate) rates: Vec<WeighedRate>,
     /// Smallest distance of the evidence from a threshold: a difference by rounding is not an error.
     pub(crate) closest: f64,
+}
+
+/// The logarithm of the evidence at each check of each stratum of a rate, and alarms.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WeighedRate {
+    pub(crate) evidence: BTreeMap<String, Vec<(i64, f64)>>,
+    pub(crate) alarms: Vec<String>,
 }
 
 /// Trials and positives, scaled to the range.
@@ -219,7 +225,8 @@ struct Learner {
 }
 
 struct Stratum {
-    threshold: f64,
+    /// The share of the guarantee; `None` if it is for fewer strata.
+    share: Option<f64>,
     cuts: Vec<Cut>,
     open: Vec<(String, f64)>,
     began: i64,
@@ -230,57 +237,114 @@ struct Stratum {
     stands: bool,
 }
 
-/// Computes the evidence of a rate from the final trials, at checks with these times.
+/// Computes the evidence of every rate from the final trials, at checks with these times.
 pub(crate) fn weigh(
     plan: &Plan,
     guarantee: DrawnGuarantee,
     trials: &[FinalTrial],
-    checks: &[i64],
-    (rate, rates): (usize, usize),
+    checks: &[Vec<i64>],
 ) -> Weighed {
-    let mut weighed = Weighed { closest: f64::INFINITY, ..Weighed::default() };
-    let mut strata: BTreeMap<String, Stratum> = BTreeMap::new();
-    for (check, time) in checks.iter().enumerate() {
-        let of_rate = trials.iter().filter(|trial| trial.check == check && trial.adds[rate].1 > 0);
-        for trial in of_rate {
-            let place = strata.len() as u64;
-            let stratum = strata
-                .entry(trial.stratum.clone())
-                .or_insert_with(|| Stratum::new(threshold(plan, guarantee, place, rates)));
-            let (low, high) = plan.range.unwrap_or((0.0, 1.0));
-            let value = (trial.adds[rate].0 - low) / (high - low);
-            stratum.count(plan, guarantee, &trial.group, value, trial.ended);
-        }
-        for (name, stratum) in &mut strata {
-            let instance = if plan.has_strata { format!("[{name}]") } else { String::new() };
-            if stratum.look(&mut weighed.closest) {
-                weighed.alarms.push(format!("{time} raised {instance}"));
+    let mut weighed = Weighed { rates: vec![WeighedRate::default(); checks.len()], closest: f64::INFINITY };
+    let mut strata: Vec<BTreeMap<String, Stratum>> = checks.iter().map(|_| BTreeMap::new()).collect();
+    // The shares of all that have been rejected.
+    let mut rejected = Vec::new();
+    for check in 0..checks.iter().map(Vec::len).max().unwrap_or_default() {
+        for (rate, strata) in strata.iter_mut().enumerate() {
+            let Some(time) = checks[rate].get(check) else { continue };
+            for trial in trials.iter().filter(|trial| trial.check == check && trial.adds[rate].1 > 0) {
+                let place = strata.len() as u64;
+                let stratum = strata
+                    .entry(trial.stratum.clone())
+                    .or_insert_with(|| Stratum::new(share(plan, guarantee, place, checks.len())));
+                let (low, high) = plan.range.unwrap_or((0.0, 1.0));
+                let value = (trial.adds[rate].0 - low) / (high - low);
+                stratum.count(plan, guarantee, &trial.group, value, trial.ended);
             }
-            weighed.evidence.entry(instance).or_default().push((*time, stratum.log));
+            match guarantee.is_detector() {
+                true => {
+                    for stratum in strata.values_mut() {
+                        stratum.stands |= stratum.is_detected(plan, guarantee, &mut weighed.closest);
+                    }
+                }
+                false => reject(guarantee, strata, &mut rejected, &mut weighed.closest),
+            }
+            let weighed = &mut weighed.rates[rate];
+            for (name, stratum) in strata {
+                let instance = if plan.has_strata { format!("[{name}]") } else { String::new() };
+                stratum.is_new = false;
+                let of_stratum = weighed.evidence.entry(instance.clone()).or_default();
+                of_stratum.push((*time, stratum.log));
+                // The drawn events are too few for an alarm to be cleared.
+                let said = |alarm: &String| alarm.ends_with(&format!(" raised {instance}"));
+                if stratum.stands && !weighed.alarms.iter().any(said) {
+                    weighed.alarms.push(format!("{time} raised {instance}"));
+                }
+            }
         }
     }
     weighed
 }
 
-fn threshold(plan: &Plan, guarantee: DrawnGuarantee, place: u64, rates: usize) -> f64 {
+/// The share of the guarantee of the stratum that came at this place.
+fn share(plan: &Plan, guarantee: DrawnGuarantee, place: u64, rates: usize) -> Option<f64> {
     let of_strata = match guarantee.strata {
         _ if !plan.has_strata => 1.0,
-        Some(strata) if place >= strata => f64::INFINITY,
-        Some(strata) => strata as f64,
-        None => ((place + 1) * (place + 2)) as f64,
+        Some(strata) if place >= strata => return None,
+        Some(strata) => 1.0 / strata as f64,
+        None => 1.0 / (place + 1) as f64 - 1.0 / (place + 2) as f64,
     };
-    match (guarantee.is_detector(), guarantee.in_checks(plan)) {
-        (false, _) => of_strata * rates as f64 / guarantee.promise,
-        (true, true) => of_strata * rates as f64 * guarantee.promise,
-        (true, false) if of_strata.is_infinite() => of_strata,
-        (true, false) => guarantee.promise / guarantee.block as f64,
+    Some(of_strata / rates as f64)
+}
+
+/// Raises the alarms of strata that share a guarantee with all that have been rejected, if there is new evidence.
+fn reject(
+    guarantee: DrawnGuarantee,
+    strata: &mut BTreeMap<String, Stratum>,
+    rejected: &mut Vec<f64>,
+    closest: &mut f64,
+) {
+    let level = guarantee.promise;
+    if !strata.values().any(|stratum| stratum.is_new && !stratum.stands) {
+        return;
+    }
+    let mut exceeds = |log: f64, threshold: f64| {
+        let threshold = threshold.max(1.0 / level).ln();
+        *closest = closest.min((log - threshold).abs());
+        log > threshold + 1e-9
+    };
+    let mut open: Vec<&mut Stratum> =
+        strata.values_mut().filter(|stratum| !stratum.stands && stratum.share.is_some()).collect();
+    if guarantee.are_discoveries {
+        for more in (1..=open.len()).rev() {
+            let all = (rejected.len() + more) as f64;
+            let is_enough: Vec<bool> = open
+                .iter()
+                .map(|stratum| exceeds(stratum.log, 1.0 / (level * stratum.share.unwrap() * all)))
+                .collect();
+            if is_enough.iter().filter(|is_enough| **is_enough).count() >= more {
+                for (stratum, _) in open.iter_mut().zip(is_enough).filter(|(_, is_enough)| *is_enough) {
+                    stratum.stands = true;
+                    rejected.push(stratum.share.unwrap());
+                }
+                return;
+            }
+        }
+        return;
+    }
+    // As long as there is one whose evidence is enough, given those that have been rejected.
+    while let Some(stratum) = open.iter_mut().find(|stratum| {
+        let share = stratum.share.unwrap();
+        !stratum.stands && exceeds(stratum.log, (1.0 - rejected.iter().sum::<f64>()) / (level * share))
+    }) {
+        stratum.stands = true;
+        rejected.push(stratum.share.unwrap());
     }
 }
 
 impl Stratum {
-    fn new(threshold: f64) -> Stratum {
+    fn new(share: Option<f64>) -> Stratum {
         Stratum {
-            threshold,
+            share,
             cuts: Vec::new(),
             open: Vec::new(),
             began: 0,
@@ -293,7 +357,7 @@ impl Stratum {
     }
 
     fn count(&mut self, plan: &Plan, guarantee: DrawnGuarantee, group: &str, value: f64, ended: i64) {
-        if self.threshold.is_infinite() {
+        if self.share.is_none() {
             return;
         }
         let mut known: Vec<&str> = self.open.iter().map(|(group, _)| group.as_str()).collect();
@@ -378,16 +442,17 @@ impl Stratum {
         self.log = if most.is_infinite() { most } else { (e_value + rest * (-most).exp()).ln() + most };
     }
 
-    /// Whether a check raises an alarm. The drawn events are too few for one to be cleared.
-    fn look(&mut self, closest: &mut f64) -> bool {
-        let is_new = std::mem::take(&mut self.is_new);
-        if is_new {
-            *closest = closest.min((self.log - self.threshold.ln()).abs());
-        }
+    /// Whether a check raises the alarm of a detector.
+    fn is_detected(&self, plan: &Plan, guarantee: DrawnGuarantee, closest: &mut f64) -> bool {
+        let Some(share) = self.share.filter(|_| self.is_new) else { return false };
+        // A detector that counts trials need not share.
+        let threshold = match guarantee.in_checks(plan) {
+            true => guarantee.promise / share,
+            false => guarantee.promise / guarantee.block as f64,
+        };
+        *closest = closest.min((self.log - threshold.ln()).abs());
         let has_won = self.learners.iter().flat_map(|learner| &learner.logs).any(|log| *log > 1e-9);
-        let is_raised = is_new && !self.stands && has_won && self.log > self.threshold.ln() + 1e-9;
-        self.stands |= is_raised;
-        is_raised
+        has_won && self.log > threshold.ln() + 1e-9
     }
 }
 

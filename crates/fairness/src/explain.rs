@@ -242,7 +242,7 @@ fn compared_with(metric: &Metric, reference: &str, groups: &str, within: &str) -
 /// The guarantee, how rates and strata share it, and its conditions.
 fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
     let promise = match guarantee.promise {
-        Promise::Ever(_) => guarantee.promise.to_string(),
+        Promise::Ever(_) | Promise::Discoveries(_) => guarantee.promise.to_string(),
         Promise::Every { memory, .. } => {
             let memory = match memory {
                 Some(memory) => format!(" Estimates are based on about the last {memory} trials."),
@@ -284,12 +284,20 @@ fn promised(metric: &Metric, guarantee: &Guarantee) -> String {
         None if !is_shared => String::new(),
         None => " Strata share it in order of arrival: 1/2, 1/6, 1/12 and so on.".to_owned(),
     };
+    let is_family = metric.rates.len() as u64 * metric.comparisons() > 1 || !metric.strata.is_empty();
+    let left_over = match guarantee.promise {
+        Promise::Ever(_) if is_family => " After an alarm, the others have its share as well.",
+        Promise::Discoveries(_) if is_family => {
+            " The more alarms there are, the less evidence another one takes."
+        }
+        _ => "",
+    };
     let range = match metric.range {
         Some((low, high)) => format!(" Numbers below {low} count as {low}, those above {high} as {high}."),
         None => String::new(),
     };
     format!(
-        "{promise}{file}{rates}{comparisons}{strata} Evidence is evaluated in blocks of {} trials.{range} This holds if trials are \
+        "{promise}{file}{rates}{comparisons}{strata}{left_over} Evidence is evaluated in blocks of {} trials.{range} This holds if trials are \
          independent of each other and their groups are fixed before their outcomes.",
         guarantee.block
     )
@@ -302,6 +310,12 @@ impl fmt::Display for Promise {
                 f,
                 "At most {} % of fair systems ever raise an alarm, however long they run and however often they are \
                  checked.",
+                percent(*level)
+            ),
+            Promise::Discoveries(level) => write!(
+                f,
+                "On average at most {0} % of the alarms are false; if everything is fair, at most {0} % of systems ever raise \
+                 one.",
                 percent(*level)
             ),
             Promise::Every { every, .. } => {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use fairstream_guarantee::{ErrorControl, FairSet, Hypothesis, Reference, StepUnit, alpha_share};
+use fairstream_guarantee::{
+    ErrorControl, FairSet, Family, FamilyBound, Hypothesis, Reference, StepUnit, alpha_share,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::table::{Located, TomlTable};
@@ -27,6 +29,8 @@ pub struct Guarantee {
 pub enum Promise {
     /// Upper bound on the probability of ever raising an alarm.
     Ever(f64),
+    /// Upper bound on the expected fraction of false alarms among all alarms.
+    Discoveries(f64),
     /// Lower bound on the average time between alarms.
     Every {
         /// The average time between alarms.
@@ -51,9 +55,22 @@ pub enum Every {
 const BLOCK_SPAN: Duration = Duration::from_secs(2 * 60 * 60);
 
 impl Promise {
+    /// Whether alarms are never cleared.
+    pub(crate) fn is_for_ever(&self) -> bool {
+        self.control() == ErrorControl::Ever
+    }
+
+    /// The probability or the fraction that is bounded.
+    pub(crate) fn level(&self) -> Option<f64> {
+        match *self {
+            Promise::Ever(level) | Promise::Discoveries(level) => Some(level),
+            Promise::Every { .. } => None,
+        }
+    }
+
     fn control(&self) -> ErrorControl {
         match *self {
-            Promise::Ever(_) => ErrorControl::Ever,
+            Promise::Ever(_) | Promise::Discoveries(_) => ErrorControl::Ever,
             Promise::Every { every: Every::Trials(_), memory, .. } => {
                 ErrorControl::Detector { step: StepUnit::Block, memory }
             }
@@ -65,20 +82,47 @@ impl Promise {
 }
 
 impl Rule {
-    /// The hypothesis for the stratum with rank `stratum`, from 0; `None` without a guarantee, or if the guarantee is
-    /// for fewer strata.
-    pub fn hypothesis(&self, stratum: u64) -> Option<Hypothesis> {
-        let Guarantee { promise, block, block_span, strata } = self.guarantee?;
-        let of_strata = match strata {
+    /// The share of the guarantee that the stratum with rank `stratum`, from 0, has for each rate; `None` without a
+    /// guarantee, or if the guarantee is for fewer strata.
+    pub fn share(&self, stratum: u64) -> Option<f64> {
+        let of_strata = match self.guarantee?.strata {
             _ if self.strata.is_empty() => 1.0,
             Some(strata) if stratum >= strata => return None,
             Some(strata) => 1.0 / strata as f64,
             None => alpha_share(stratum),
         };
+        Some(of_strata * self.share_of_strata())
+    }
+
+    /// The share of the guarantee that all strata of one rate have together.
+    pub(crate) fn share_of_strata(&self) -> f64 {
+        1.0 / (self.rates.len().max(1) as f64 * self.comparisons.max(1) as f64)
+    }
+
+    /// Whether a probability or a fraction is bounded for several hypotheses together.
+    pub fn shares_guarantee(&self) -> bool {
+        let several = self.rates.len() as u64 * self.comparisons > 1 || !self.strata.is_empty();
+        several && self.guarantee.is_some_and(|guarantee| guarantee.promise.is_for_ever())
+    }
+
+    /// The family of its hypotheses, before any is rejected; `None` for a detector, whose hypotheses share nothing but a
+    /// threshold, or without a guarantee.
+    pub(crate) fn new_family(&self) -> Option<Family> {
+        match self.guarantee?.promise {
+            Promise::Ever(level) => Some(Family::new(FamilyBound::FalseAlarms, level)),
+            Promise::Discoveries(level) => Some(Family::new(FamilyBound::FalseDiscoveries, level)),
+            Promise::Every { .. } => None,
+        }
+    }
+
+    /// The hypothesis for the stratum with rank `stratum`, from 0, as long as none of its family has been rejected; `None`
+    /// without a guarantee, or if the guarantee is for fewer strata.
+    pub fn hypothesis(&self, stratum: u64) -> Option<Hypothesis> {
+        let Guarantee { promise, block, block_span, .. } = self.guarantee?;
+        let all = self.share(stratum)?;
         let comparisons = self.comparisons.max(1) as f64;
-        let all = of_strata / (self.rates.len().max(1) as f64 * comparisons);
         let (level, share) = match promise {
-            Promise::Ever(level) => (level, all),
+            Promise::Ever(level) | Promise::Discoveries(level) => (level, all),
             // In trials, strata and rates need not share: each adds to the false alarms only as it adds trials.
             Promise::Every { every: Every::Trials(_), blocks, .. } => (1.0 / blocks, 1.0 / comparisons),
             Promise::Every { blocks, .. } => (1.0 / blocks, all),
@@ -165,23 +209,39 @@ pub(crate) fn read(
 
 /// Reads `[guarantee]` of a file, which its metrics share.
 pub(crate) fn read_shared(table: TomlTable<'_>) -> Option<Promise> {
-    let found = table.number("false_alarms");
-    if found.is_none() && !table.has("false_alarms") {
-        let why = "it is how many systems that are fair by all metrics may ever raise an alarm: 0.05";
-        table.missing("false_alarms", why);
-    }
-    let promise = found.map(|ever| ever_promise(&table, &ever));
+    let (ever, discoveries) = (table.number("false_alarms"), table.number("false_discoveries"));
+    let asked = table.has("false_alarms") || table.has("false_discoveries");
+    let promise = match (ever, discoveries) {
+        (Some(_), Some(_)) => {
+            table.problem(Problem::new(table.at.range(), TWO_GUARANTEES).help(WHICH_GUARANTEE));
+            None
+        }
+        (None, None) if !asked => {
+            let why = "it is how many systems that are fair by all metrics may ever raise an alarm: 0.05";
+            table.missing("false_alarms", why);
+            None
+        }
+        (None, None) => None,
+        (Some(ever), None) => Some(Promise::Ever(fraction(&table, "false_alarms", &ever))),
+        (None, Some(found)) => Some(Promise::Discoveries(fraction(&table, "false_discoveries", &found))),
+    };
     table.finish();
     promise
 }
 
-/// The promise with a probability, which must be one.
-fn ever_promise(table: &TomlTable<'_>, ever: &Located<f64>) -> Promise {
-    if !(ever.value > 0.0 && ever.value < 1.0) {
-        let message = "`false_alarms` has to be above 0 and below 1: 0.05 is 5 %";
-        table.problem(Problem::new(ever.at.range(), message));
+const TWO_GUARANTEES: &str =
+    "only one of `false_alarms`, `false_discoveries` and `false_alarm_every` can be guaranteed";
+
+const WHICH_GUARANTEE: &str = "keep the one that is meant: a bound on any false alarm for ever, on the part of all alarms \
+    that are false, or a time between false alarms";
+
+/// A number that has to be a fraction.
+fn fraction(table: &TomlTable<'_>, key: &str, number: &Located<f64>) -> f64 {
+    if !(number.value > 0.0 && number.value < 1.0) {
+        let message = format!("`{key}` has to be above 0 and below 1: 0.05 is 5 %");
+        table.problem(Problem::new(number.at.range(), message));
     }
-    Promise::Ever(ever.value)
+    number.value
 }
 
 fn read_promise(
@@ -191,6 +251,7 @@ fn read_promise(
 ) -> Option<Located<Guarantee>> {
     let at = table.at.clone();
     let ever = table.number("false_alarms");
+    let discoveries = table.number("false_discoveries");
     let every = table.number_or_text("false_alarm_every");
     let block = table.count("block");
     let block_span = table.has("block_span").then(|| table.duration("block_span"));
@@ -209,28 +270,24 @@ fn read_promise(
         return wrong("there are no strata that could share it", "leave `strata` out of `guarantee`");
     }
     if memory.is_some() && every.is_none() {
-        return wrong("`memory` belongs to `false_alarm_every`", "`false_alarms` forgets nothing");
+        return wrong("`memory` belongs to `false_alarm_every`", "the other guarantees forget nothing");
     }
-    let promise = match (ever, every) {
-        (Some(_), Some(_)) => {
-            return wrong(
-                "`false_alarms` and `false_alarm_every` are two guarantees",
-                "keep the one that is meant: a probability for ever, or a time between false alarms",
-            );
-        }
-        (None, None) => {
-            let asked = table.has("false_alarms") || table.has("false_alarm_every");
-            if !asked {
+    let promise = match (ever, discoveries, every) {
+        (None, None, None) => {
+            let keys = ["false_alarms", "false_discoveries", "false_alarm_every"];
+            if !keys.iter().any(|key| table.has(key)) {
                 table.missing("false_alarms", "it is how many fair systems may ever raise an alarm: 0.05");
             }
             table.finish();
             return None;
         }
-        (Some(ever), None) => ever_promise(&table, &ever),
-        (None, Some(every)) => {
+        (Some(ever), None, None) => Promise::Ever(fraction(&table, "false_alarms", &ever)),
+        (None, Some(found), None) => Promise::Discoveries(fraction(&table, "false_discoveries", &found)),
+        (None, None, Some(every)) => {
             let (every, blocks) = read_every(&table, every, block, check)?;
             Promise::Every { every, blocks, memory }
         }
+        _ => return wrong(TWO_GUARANTEES, WHICH_GUARANTEE),
     };
     table.finish();
     let block = block.unwrap_or(promise.control().default_block());

@@ -63,7 +63,7 @@ pub use history::{AlarmSpan, Curve, History, RateHistory};
 pub use judge::{
     AlarmBasis, AlarmChange, AlarmDetails, AlarmedGroup, Assessment, BadState, Counts, EvidenceNumbers,
     GroupStanding, ImpactRatio, Judge, RowCounts, Rule, RuleRate, SeenColumn, Standing, StandingOutline,
-    by_column, compare_values, significant, significant_exp, when,
+    StrataAssessment, by_column, compare_values, significant, significant_exp, when,
 };
 pub use judged::JudgedEngine;
 pub use metric::{Comparison, MetricKind};

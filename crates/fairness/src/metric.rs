@@ -427,8 +427,11 @@ impl RateReader<'_> {
         }
         let help = match nearest(indicator, names()) {
             Some(near) => format!("did you mean `{near}`?"),
+            None if !indicator.chars().all(|c| c.is_alphanumeric() || c == '_') => {
+                format!("a condition needs a name: [indicators] holds = '{indicator}', and `holds` here")
+            }
             None if self.indicators.is_empty() => {
-                format!("say when it holds: [indicators] {indicator} = '…'")
+                format!("say when it holds: [indicators] {indicator} = '{indicator} == 1'")
             }
             None => format!("there are {}; say when it holds in [indicators]", list(names())),
         };

@@ -1,11 +1,12 @@
 //! Reads TOML tables strictly: a key of the wrong type, a missing key and an unknown key are problems with a position.
 //! Knows nothing of fairness.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::time::Duration;
 
-use fairstream_core::{nearest, parse_duration};
+use fairstream_core::{nearest, parse_duration, visible};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -96,6 +97,17 @@ impl<'a> TomlTable<'a> {
             self.wrong(key, value, "a string");
         }
         text
+    }
+
+    /// Words that sentences contain: one line, without what would act on a terminal.
+    pub(crate) fn words(&self, key: &'static str) -> Option<Located<String>> {
+        let text = self.text(key)?;
+        if matches!(visible(&text.value), Cow::Owned(_)) {
+            let message = format!("`{key}` has characters that control how text is shown");
+            self.problem(Problem::new(text.at.range(), message).help("leave them out"));
+            return None;
+        }
+        Some(text)
     }
 
     /// A value of a column, as text: a string, a number, `true` or `false`.
@@ -310,6 +322,11 @@ pub(crate) struct TomlEntry<'a> {
 impl<'a> TomlEntry<'a> {
     pub(crate) fn text(&self) -> Option<Located<String>> {
         located_text(self.value)
+    }
+
+    /// Where the value is written.
+    pub(crate) fn at(&self) -> Range<usize> {
+        self.value.span()
     }
 
     /// A string, a number or a Boolean, as text.

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
+use arrow::array::AsArray;
+use arrow::datatypes::{Float64Type, Int64Type};
 use fairstream_core::{
-    Cancelled, Engine, Kind, Selection, Source, SourceRequest, Subscription, Time, Value, VerdictBatch,
-    VerdictBatcher,
+    Cancelled, Engine, EventBatch, Kind, Selection, Source, SourceRequest, Subscription, Time, Value,
+    VerdictBatch, VerdictBatcher,
 };
 use fairstream_engine::{CompiledEngine, Specification};
 use fairstream_fairness::{Compiled, FairnessFile, Judge, JudgedEngine, Sweep};
@@ -27,6 +29,17 @@ pub(crate) struct Sample {
     /// The values of its parameters.
     pub(crate) instance: Vec<String>,
     pub(crate) value: f64,
+}
+
+/// A trial that was counted.
+#[derive(Clone, Debug)]
+pub(crate) struct CountedTrial {
+    /// The stream of the alarms of its rate.
+    pub(crate) rate: String,
+    pub(crate) group: String,
+    pub(crate) value: f64,
+    /// When it became final.
+    pub(crate) ended: Time,
 }
 
 /// The result of a run with a judge.
@@ -155,6 +168,26 @@ impl Subject {
         Ok(is_raised)
     }
 
+    /// The trials that are counted, in the order in which they become final.
+    pub(crate) fn trials(&self, source: &mut dyn Source) -> anyhow::Result<Vec<CountedTrial>> {
+        let judge = Arc::new(Mutex::new(Judge::new(self.compiled.rules().to_vec())));
+        let trials: Arc<Mutex<Vec<CountedTrial>>> = Arc::default();
+        let recorded = Arc::clone(&trials);
+        let record = move |batch: EventBatch| {
+            let mut trials = recorded.lock().unwrap_or_else(PoisonError::into_inner);
+            trials.extend(counted(&batch));
+            Ok(())
+        };
+        let begin = |start| {
+            let engine = self.judged_engine(CompiledEngine::new(&self.spec, start)?, &judge)?;
+            let engine = engine.with_evidence(&self.compiled, Box::new(record), None)?;
+            Ok((Box::new(engine) as Box<dyn Engine>, Subscription::new(Selection::Alarms)))
+        };
+        self.evaluate(source, begin, |_| Ok(()))?;
+        let trials = std::mem::take(&mut *trials.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(trials)
+    }
+
     /// Evaluates the events as one run of a sweep.
     pub(crate) fn sweep(&self, source: &mut dyn Source, sweep: &mut Sweep) -> anyhow::Result<()> {
         let judge = Judge::new(self.compiled.rules().to_vec()).with_sweep(sweep.begin());
@@ -182,8 +215,16 @@ impl Subject {
         engine: CompiledEngine,
         judge: &Arc<Mutex<Judge>>,
     ) -> anyhow::Result<Box<dyn Engine>> {
+        Ok(Box::new(self.judged_engine(engine, judge)?))
+    }
+
+    fn judged_engine(
+        &self,
+        engine: CompiledEngine,
+        judge: &Arc<Mutex<Judge>>,
+    ) -> anyhow::Result<JudgedEngine> {
         let names: Vec<&str> = self.spec.wanted().iter().map(|column| column.name.as_str()).collect();
-        Ok(Box::new(JudgedEngine::new(Box::new(engine), &self.compiled, &names, Arc::clone(judge))?))
+        Ok(JudgedEngine::new(Box::new(engine), &self.compiled, &names, Arc::clone(judge))?)
     }
 
     /// Evaluates all events; `read` receives the verdicts.
@@ -210,6 +251,24 @@ impl Subject {
         engine.advance(last, &mut verdicts)?;
         Ok(verdicts.flush()?)
     }
+}
+
+/// The trials of a batch of evidence.
+fn counted(batch: &EventBatch) -> Vec<CountedTrial> {
+    let text = |name: &str| Some(batch.rows.column_by_name(name)?.as_string::<i32>().clone());
+    let columns = || {
+        let values = batch.rows.column_by_name("value")?.as_primitive::<Float64Type>().clone();
+        let ended = batch.rows.column_by_name("ended")?.as_primitive::<Int64Type>().clone();
+        Some((text("kind")?, text("metric")?, text("group")?, values, ended))
+    };
+    let Some((kinds, metrics, groups, values, ended)) = columns() else { return Vec::new() };
+    let trial = |row: usize| CountedTrial {
+        rate: metrics.value(row).to_owned(),
+        group: groups.value(row).to_owned(),
+        value: values.value(row),
+        ended: Time(ended.value(row)),
+    };
+    (0..batch.len()).filter(|row| kinds.value(*row) == "trial").map(trial).collect()
 }
 
 /// The root of the repository.

@@ -10,7 +10,7 @@ use super::names::Names;
 use super::rules::{rate_title, rule};
 use super::scope::{Pace, Params, Scope};
 use super::text::Text;
-use super::trials::TrialLayer;
+use super::trials::{TrialLayer, TrialLayerStreams};
 use super::{
     BoundInput, Compiled, CountStream, InputOrigin, JudgedStreams, RateStreams, TrialRate, TrialStreams,
 };
@@ -197,8 +197,8 @@ impl Compilation<'_> {
         let clock = self.clock.clone();
         let layer =
             TrialLayer::new(file, self.inputs, &scope, &mut self.names, &mut self.text, clock.as_deref());
-        let (of_trials, facts) = layer.write(&wanted);
-        self.trials.push(trial_streams(&scope, &metrics, &of_trials, facts));
+        let TrialLayerStreams { amounts: of_trials, facts, all } = layer.write(&wanted);
+        self.trials.push(trial_streams(&scope, &metrics, &of_trials, facts, all));
 
         self.text.line(&format!("// ---- Counts{among}: trials added up for each group. ----\n"));
         let pending = CountLayer { scope: &scope, names: &mut self.names, text: &mut self.text }.pending();
@@ -313,6 +313,7 @@ fn trial_streams(
     metrics: &[(usize, &Metric)],
     of_trials: &[(Amount, String)],
     facts: Vec<(String, String)>,
+    all: Vec<String>,
 ) -> TrialStreams {
     let stream = |amount: &Amount| {
         let found = of_trials.iter().find(|(known, _)| known == amount);
@@ -326,6 +327,7 @@ fn trial_streams(
         counted: if scope.horizon.is_some() { scope.resolved.clone() } else { scope.trial.clone() },
         groups: scope.groups.len(),
         facts,
+        all,
         rates: metrics
             .iter()
             .flat_map(|(metric, of)| of.rates.iter().enumerate().map(move |of| rate(*metric, of)))

@@ -30,6 +30,7 @@ pub(crate) use self::streams::{CountRole, CountStream, TrialRate, TrialStreams};
 pub use self::streams::{JudgedStreams, RateStreams};
 use self::text::SourceMapping;
 use crate::FileError;
+use crate::expression::Expression;
 use crate::file::{EventColumn, FairnessFile};
 use crate::judge::Rule;
 
@@ -112,6 +113,16 @@ impl Compiled {
 
     pub(crate) fn trials(&self) -> &[TrialStreams] {
         &self.trials
+    }
+
+    /// An expression whose values are written by streams and may be keys of trials, as it reads a column with keys. The
+    /// values of a condition are true and false, and no keys.
+    pub(crate) fn expression_of_keys(&self) -> Option<&str> {
+        let keys = self.file.key_columns();
+        let mut written = self.file.values_of_streams();
+        let reads_key =
+            |expression: &&Expression| expression.names.iter().any(|name| keys.contains(&name.text));
+        written.find(reads_key).map(|expression| expression.text.as_str())
     }
 
     /// Maps an error of the RTLola frontend back to the fairness file; `None` if no part of it comes from there.

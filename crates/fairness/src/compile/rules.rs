@@ -45,6 +45,7 @@ pub(super) fn rule(file: &FairnessFile, metric: &Metric, reference: Option<&[Ref
         }),
         strata: values(&metric.strata),
         comparisons: metric.comparisons(),
+        family: metric.family as u64,
         has_horizon: file.trial.horizon.is_some(),
         by_rows: file.is_in_order_of_rows(),
         guarantee: metric.guarantee.as_ref().map(|guarantee| guarantee.value),

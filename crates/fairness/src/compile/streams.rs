@@ -123,6 +123,8 @@ pub(crate) struct TrialStreams {
     pub(crate) groups: usize,
     /// Names of facts, each with the stream that is true where it holds. The first parameter is the key.
     pub(crate) facts: Vec<(String, String)>,
+    /// All streams of the layer. The first parameter of each is the key.
+    pub(crate) all: Vec<String>,
     /// For each rate, what a trial adds to its numerator and denominator.
     pub(crate) rates: Vec<TrialRate>,
 }

@@ -23,10 +23,18 @@ pub(super) struct TrialLayer<'a> {
     facts: Vec<(Fact, String)>,
     moments: Vec<(Option<String>, String)>,
     values: Vec<(Quantity, String)>,
+    written: Vec<String>,
 }
 
-/// The streams with what each trial adds to the counts.
-type AmountStreams = Vec<(Amount, String)>;
+/// The streams of a trial layer.
+pub(super) struct TrialLayerStreams {
+    /// What each trial adds to the counts.
+    pub(super) amounts: Vec<(Amount, String)>,
+    /// Facts by their names.
+    pub(super) facts: Vec<(String, String)>,
+    /// All of them. The first parameter of each is the key of the trial.
+    pub(super) all: Vec<String>,
+}
 
 impl<'a> TrialLayer<'a> {
     pub(super) fn new(
@@ -37,12 +45,11 @@ impl<'a> TrialLayer<'a> {
         text: &'a mut Text,
         clock: Option<&'a str>,
     ) -> TrialLayer<'a> {
-        let (facts, moments, values) = Default::default();
-        TrialLayer { file, inputs, scope, names, text, clock, facts, moments, values }
+        let (facts, moments, values, written) = Default::default();
+        TrialLayer { file, inputs, scope, names, text, clock, facts, moments, values, written }
     }
 
-    /// The streams of the amounts, and those of facts by their names.
-    pub(super) fn write(mut self, amounts: &[Amount]) -> (AmountStreams, Vec<(String, String)>) {
+    pub(super) fn write(mut self, amounts: &[Amount]) -> TrialLayerStreams {
         self.openings();
         self.opening_time(amounts);
         for amount in amounts {
@@ -56,13 +63,14 @@ impl<'a> TrialLayer<'a> {
             }
         }
         self.trial();
-        let streams = amounts.iter().map(|amount| (amount.clone(), self.amount(amount))).collect();
-        let facts = self.facts.iter().map(|(fact, stream)| (fact.to_string(), stream.clone()));
-        (streams, facts.collect())
+        let amounts = amounts.iter().map(|amount| (amount.clone(), self.amount(amount))).collect();
+        let facts = self.facts.iter().map(|(fact, stream)| (fact.to_string(), stream.clone())).collect();
+        TrialLayerStreams { amounts, facts, all: self.written }
     }
 
     /// Writes a stream of one trial, which has a value from opening to end.
     fn stream(&mut self, name: &str, params: &str, data_type: &str, spawn: &str, evals: &[String]) {
+        self.written.push(name.to_owned());
         let data_type = if data_type.is_empty() { String::new() } else { format!(" : {data_type}") };
         self.text.line(&format!("output {name}({params}){data_type}"));
         self.text.line(spawn);

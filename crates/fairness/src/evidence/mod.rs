@@ -1,12 +1,13 @@
 //! Evidence: a record of every counted trial and its part in each alarm, and the recomputation of alarms from it.
 //!
 //! `recorder` records trials when they are counted. `rows` is the format of the record, `chain` the hashes through it. `replay`, `recompute` and
-//! `bettor` read it and recompute alarms; they share no calculation with the judge. `narrative` explains the result in sentences,
+//! `bettor` read it and recompute e-values, `family` which of them are alarms; they share no calculation with the judge. `narrative` explains the result in sentences,
 //! `alarm_trials` finds the trials behind it.
 
 mod alarm_trials;
 mod bettor;
 mod chain;
+mod family;
 mod narrative;
 mod recompute;
 mod recorder;
@@ -18,7 +19,7 @@ use sha2::Sha256;
 
 pub use alarm_trials::AlarmTrials;
 pub use chain::ChainHead;
-pub(crate) use recorder::EvidenceRecorder;
+pub(crate) use recorder::{EvidenceRecorder, key_of};
 pub use replay::{Replay, ReplayedAlarm, WrongEvidence};
 pub use rows::{EvidenceReader, evidence_schema};
 
@@ -50,7 +51,8 @@ impl KeyHash {
         Ok(KeyHash(Hmac::new_from_slice(secret).map_err(|_| short)?))
     }
 
-    fn name(&self, key: &str) -> String {
+    /// The pseudonym of a key.
+    pub(crate) fn name(&self, key: &str) -> String {
         let mut hash = self.0.clone();
         hash.update(key.as_bytes());
         hash.finalize().into_bytes().iter().take(16).map(|byte| format!("{byte:02x}")).collect()

@@ -124,6 +124,10 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &RecomputedAlarm, all: bo
             ),
             1.0 / level,
         ),
+        Promise::Discoveries(level) => (
+            format!("On average at most {} % of such alarms are of systems that are fair.", level * 100.0),
+            1.0 / level,
+        ),
         Promise::Every { every, blocks, .. } => {
             let every = match every {
                 Every::Trials(trials) => format!("{trials} trials"),
@@ -135,7 +139,11 @@ fn by_guarantee(text: &mut String, rule: &Rule, alarm: &RecomputedAlarm, all: bo
     let _ = writeln!(text, "\nThe guarantee\n  {promise}");
     let needed = significant_exp(alarm.log_threshold);
     let shared = if alarm.log_threshold > whole.ln() + 1e-9 {
-        format!("; here above {needed}, since comparisons, rates and strata share the guarantee")
+        let of_family = match guarantee.promise {
+            Promise::Every { .. } => "",
+            Promise::Ever(_) | Promise::Discoveries(_) => ",\n  given those that had an alarm at that time",
+        };
+        format!("; here above {needed}, since comparisons, rates and strata share the guarantee{of_family}")
     } else {
         String::new()
     };

@@ -7,7 +7,8 @@ use fairstream_core::Time;
 
 use super::WrongEvidence;
 use super::bettor::{Bettor, Block, Recent, Share, Way};
-use super::replay::{RateRule, RecomputedAlarm, StratumEvidence};
+use super::family::{EvidenceLook, Rejection, share};
+use super::replay::{EvidenceEntry, RateRule, RecomputedAlarm, StratumEvidence};
 use crate::judge::words;
 use crate::{AlarmBasis, AlarmedGroup, Comparison, Every, Promise, Rule, compare_values};
 
@@ -56,8 +57,6 @@ pub(super) struct NamedGroup {
 /// The recomputation of one stratum.
 struct Recount<'a> {
     rule: &'a Rule,
-    /// The e-value above which there is an alarm.
-    threshold: f64,
     blocks: Vec<Block<'a>>,
     open: Block<'a>,
     /// The groups in order of arrival.
@@ -85,18 +84,62 @@ struct RecoveryBets<'a> {
 }
 
 impl StratumEvidence {
-    /// Recomputes the e-values block by block, and returns the alarms.
-    pub(super) fn by_guarantee(
+    /// The alarms of a detector, with the e-value above which it raises one.
+    pub(super) fn by_detector(
         &self,
         rate_rule: &RateRule,
         name: &str,
-        rank: usize,
+        threshold: f64,
     ) -> Result<Vec<RecomputedAlarm>, WrongEvidence> {
-        let (rule, mut alarms, mut stands) = (&rate_rule.rule, Vec::new(), false);
-        let Some(threshold) = needed(rule, rank) else { return Ok(alarms) };
+        let (mut alarms, mut stands) = (Vec::new(), false);
+        self.recount(&rate_rule.rule, u64::MAX, |recount, row| {
+            let has_won = recount.parts().iter().any(|part| part.log_evidence > ROUNDING);
+            let above = has_won && recount.log_evidence > threshold.ln() + ROUNDING;
+            if !stands && above {
+                stands = true;
+                let at = (row.check, row.time);
+                alarms.push(self.raise(recount, rate_rule, name, at, threshold.ln()));
+            } else if stands && recount.has_recovered() {
+                stands = false;
+                recount.bettors.clear();
+                recount.recovery = None;
+                recount.log_evidence = 0.0;
+            }
+        })?;
+        Ok(alarms)
+    }
+
+    /// The e-value at each check with new evidence.
+    pub(super) fn looks(&self, rule: &Rule) -> Result<Vec<EvidenceLook>, WrongEvidence> {
+        let mut looks = Vec::new();
+        self.recount(rule, u64::MAX, |recount, row| {
+            let EvidenceEntry { row, check, time, .. } = *row;
+            looks.push(EvidenceLook { row, check, time, log_evidence: recount.log_evidence });
+        })?;
+        Ok(looks)
+    }
+
+    /// The alarm that is raised because its hypothesis is rejected.
+    pub(super) fn by_rejection(
+        &self,
+        rate_rule: &RateRule,
+        name: &str,
+        rejection: Rejection,
+    ) -> Result<RecomputedAlarm, WrongEvidence> {
+        let Rejection { check, time, log_threshold } = rejection;
+        let mut recount = self.recount(&rate_rule.rule, check, |_, _| {})?;
+        Ok(self.raise(&mut recount, rate_rule, name, (check, time), log_threshold))
+    }
+
+    /// Recomputes the e-values block by block up to a check, and looks at them after every check with new evidence.
+    fn recount<'a>(
+        &'a self,
+        rule: &'a Rule,
+        last: u64,
+        mut look: impl FnMut(&mut Recount<'a>, &'a EvidenceEntry),
+    ) -> Result<Recount<'a>, WrongEvidence> {
         let mut recount = Recount {
             rule,
-            threshold,
             blocks: Vec::new(),
             open: Block::default(),
             arrived: Vec::new(),
@@ -109,7 +152,7 @@ impl StratumEvidence {
             recovery: None,
             log_evidence: 0.0,
         };
-        let mut rows = self.rows.iter().peekable();
+        let mut rows = self.rows.iter().take_while(|row| row.check <= last).peekable();
         while let Some(row) = rows.next() {
             if let Some(trial) = &row.trial {
                 let number = recount.count(&row.group, trial.value, trial.ended, row.time);
@@ -118,26 +161,11 @@ impl StratumEvidence {
                     return Err(WrongEvidence::WrongBlock { found: trial.block, number, at });
                 }
             }
-            if rows.peek().is_some_and(|next| next.check == row.check) || !recount.is_new {
-                continue;
-            }
-            recount.is_new = false;
-            let has_won = recount.parts().iter().any(|part| part.log_evidence > ROUNDING);
-            let above = has_won && recount.log_evidence > threshold.ln() + ROUNDING;
-            if !stands && above {
-                stands = true;
-                alarms.push(self.raise(&mut recount, rate_rule, name, (row.check, row.time)));
-                if !recount.is_detector() {
-                    break;
-                }
-            } else if stands && recount.has_recovered() {
-                stands = false;
-                recount.bettors.clear();
-                recount.recovery = None;
-                recount.log_evidence = 0.0;
+            if rows.peek().is_none_or(|next| next.check != row.check) && std::mem::take(&mut recount.is_new) {
+                look(&mut recount, row);
             }
         }
-        Ok(alarms)
+        Ok(recount)
     }
 
     /// The alarm that a check raises.
@@ -147,6 +175,7 @@ impl StratumEvidence {
         rate_rule: &RateRule,
         name: &str,
         (check, time): (u64, Time),
+        log_threshold: f64,
     ) -> RecomputedAlarm {
         let rule = recount.rule;
         let groups = self.counted(check);
@@ -181,7 +210,6 @@ impl StratumEvidence {
         };
         let mut alarmed: Vec<AlarmedGroup> = named.iter().map(counts).collect();
         let gap = distance(rule, &mut alarmed);
-        let log_threshold = recount.threshold.ln();
         let basis = AlarmBasis {
             since: time,
             message: String::new(),
@@ -226,7 +254,7 @@ impl StratumEvidence {
 
 impl<'a> Recount<'a> {
     fn is_detector(&self) -> bool {
-        !matches!(self.rule.guarantee.map(|guarantee| guarantee.promise), Some(Promise::Ever(_)) | None)
+        self.rule.guarantee.is_some_and(|guarantee| matches!(guarantee.promise, Promise::Every { .. }))
     }
 
     /// Whether a step of a detector is what comes between two checks, instead of a block.
@@ -238,7 +266,7 @@ impl<'a> Recount<'a> {
     fn memory(&self) -> Option<f64> {
         match self.rule.guarantee?.promise {
             Promise::Every { memory, .. } => memory.map(|memory| memory as f64),
-            Promise::Ever(_) => None,
+            Promise::Ever(_) | Promise::Discoveries(_) => None,
         }
     }
 
@@ -535,21 +563,15 @@ fn distance(rule: &Rule, groups: &mut [AlarmedGroup]) -> f64 {
     }
 }
 
-/// The e-value above which a stratum has an alarm.
-fn needed(rule: &Rule, rank: usize) -> Option<f64> {
-    let guarantee = rule.guarantee?;
-    let of_strata = match guarantee.strata {
-        _ if rule.strata.is_empty() => 1.0,
-        Some(strata) if rank as u64 >= strata => return None,
-        Some(strata) => strata as f64,
-        None => (rank as f64 + 1.0) * (rank as f64 + 2.0),
-    };
-    let comparisons = rule.comparisons as f64;
-    Some(match guarantee.promise {
-        Promise::Ever(level) => of_strata * rule.rates.len() as f64 * comparisons / level,
-        Promise::Every { every: Every::Trials(_), blocks, .. } => blocks * comparisons,
-        Promise::Every { blocks, .. } => blocks * of_strata * rule.rates.len() as f64 * comparisons,
-    })
+/// The e-value above which a detector raises an alarm in the stratum with this rank; `None` if it is not tested, or there is
+/// no detector.
+pub(super) fn needed_by_detector(rule: &Rule, rank: usize) -> Option<f64> {
+    let share = share(rule, rank)?;
+    match rule.guarantee?.promise {
+        Promise::Every { every: Every::Trials(_), blocks, .. } => Some(blocks * rule.comparisons as f64),
+        Promise::Every { blocks, .. } => Some(blocks / share),
+        Promise::Ever(_) | Promise::Discoveries(_) => None,
+    }
 }
 
 /// The lower end and the width of the range of numbers.

@@ -59,6 +59,7 @@ struct PendingTrials {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct RateState {
     is_announced: bool,
+    /// Number of checks at which anything was recorded.
     checks: u64,
     /// Strata and groups registered so far.
     groups: BTreeSet<(String, String)>,
@@ -200,6 +201,10 @@ impl EvidenceRecorder {
         else {
             return Ok(());
         };
+        // An engine may leave out checks without new counts.
+        if state.new.is_empty() && state.waiting.is_empty() {
+            return Ok(());
+        }
         let head = &mut self.state.head;
         let mut push = |row: EvidenceRow| self.rows.push(time, &row, head.add(time, &row));
         if !state.is_announced {
@@ -303,7 +308,7 @@ impl EvidenceRecorder {
 const MAX_ROWS: usize = 4096;
 
 /// The first parameter of an instance, as text.
-fn key_of(instance: &str) -> String {
+pub(crate) fn key_of(instance: &str) -> String {
     let values: Vec<serde_json::Value> = serde_json::from_str(instance).unwrap_or_default();
     let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     values.first().map(text).unwrap_or_default()

@@ -7,12 +7,13 @@ use fairstream_core::{EventBatch, Time};
 use serde::{Deserialize, Serialize};
 
 use super::bettor::Way;
+use super::family::{FamilyMember, Rejection, rejections, share};
 use super::narrative::narrative;
-use super::recompute::{BettorPart, BlockStep, NamedGroup};
+use super::recompute::{BettorPart, BlockStep, NamedGroup, needed_by_detector};
 use super::rows::{EvidenceReader, ReadRow};
 use super::{AlarmTrials, ChainHead, EvidenceRow, TrialRow};
 use crate::judge::{Gap, GroupEstimate, ValuesKey, words};
-use crate::{Comparison, Counts, Rule};
+use crate::{Comparison, Counts, Promise, Rule};
 
 /// The rule of a rate, as recorded in evidence.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -21,13 +22,13 @@ pub(super) struct RateRule {
     pub(super) rate: usize,
     /// Whether γ is an expression, whose values are not recorded.
     pub(super) prior_varies: bool,
-    /// Which method was used: [`METHOD`] since evidence has hashes.
+    /// Which method was used. Evidence without it has no hashes.
     #[serde(default)]
     pub(super) method: u64,
 }
 
 /// The method by which alarms are judged. Evidence of another one cannot be recomputed.
-pub(super) const METHOD: u64 = 2;
+pub(super) const METHOD: u64 = 3;
 
 /// Why an alarm cannot be recomputed from evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -128,6 +129,8 @@ pub(super) struct StratumEvidence {
 
 #[derive(Debug)]
 pub(super) struct EvidenceEntry {
+    /// The number of the row in the evidence.
+    pub(super) row: u64,
     pub(super) time: Time,
     pub(super) check: u64,
     pub(super) group: String,
@@ -241,14 +244,14 @@ impl Replay {
                     self.metrics.entry(metric).or_insert(new);
                 }
                 EvidenceRow::Group { metric, check, group, stratum } => {
-                    let row = EvidenceEntry { time, check, group, trial: None };
+                    let row = EvidenceEntry { row: number, time, check, group, trial: None };
                     self.metric(&metric)?.push(&stratum, row);
                 }
                 EvidenceRow::Trial(TrialRow {
                     metric, check, ended, group, stratum, value, block, ..
                 }) => {
                     let trial = EvidenceTrial { value, block, ended: ended.0 };
-                    let row = EvidenceEntry { time, check, group, trial: Some(trial) };
+                    let row = EvidenceEntry { row: number, time, check, group, trial: Some(trial) };
                     self.metric(&metric)?.push(&stratum, row);
                 }
             }
@@ -281,17 +284,26 @@ impl Replay {
         if rate_rule.prior_varies && rate_rule.rule.guarantee.is_none() {
             return Err(WrongEvidence::PriorVaries(metric.to_owned()));
         }
-        let mut rank_of: Vec<Option<usize>> = vec![None; strata.len()];
-        ranks.iter().enumerate().for_each(|(rank, stratum)| rank_of[*stratum] = Some(rank));
         let mut found: Option<(RecomputedAlarm, &str)> = None;
-        for ((name, stratum), rank) in strata.iter().zip(rank_of) {
-            for alarm in stratum.alarms(rate_rule, name, rank)? {
-                let is_same = alarm.message == message;
-                if alarm.time == time && (is_same || found.is_none()) {
-                    found = Some((alarm, name));
+        let rejections = self.rejections(rate_rule)?;
+        for (index, (name, stratum)) in strata.iter().enumerate() {
+            let rejection = rejections.iter().find(|(of, number, _)| *of == metric && *number == index);
+            let alarms = match (rate_rule.rule.guarantee, rejection) {
+                (None, _) => stratum.by_map(rate_rule, name),
+                (Some(_), Some((.., at))) if at.time == time => {
+                    vec![stratum.by_rejection(rate_rule, name, *at)?]
                 }
-                if is_same {
-                    break;
+                (Some(_), _) => {
+                    let rank = ranks.iter().position(|ranked| *ranked == index);
+                    match rank.and_then(|rank| needed_by_detector(&rate_rule.rule, rank)) {
+                        Some(threshold) => stratum.by_detector(rate_rule, name, threshold)?,
+                        None => Vec::new(),
+                    }
+                }
+            };
+            for alarm in alarms.into_iter().filter(|alarm| alarm.time == time) {
+                if alarm.message == message || found.is_none() {
+                    found = Some((alarm, name));
                 }
             }
         }
@@ -309,6 +321,36 @@ impl Replay {
             },
             message: alarm.message,
         })
+    }
+
+    /// Every alarm of the hypotheses that share the guarantee of a rule: metric, stratum, and when it is raised. None if
+    /// nothing is shared.
+    fn rejections(&self, of: &RateRule) -> Result<Vec<(&str, usize, Rejection)>, WrongEvidence> {
+        let promise = of.rule.guarantee.map(|guarantee| guarantee.promise);
+        let (promise, level) = match promise {
+            Some(promise @ (Promise::Ever(level) | Promise::Discoveries(level))) => (promise, level),
+            Some(Promise::Every { .. }) | None => return Ok(Vec::new()),
+        };
+        let mut members = Vec::new();
+        let shares = |evidence: &&MetricEvidence| {
+            let rule = &evidence.rate_rule.rule;
+            rule.guarantee.is_some() && rule.family == of.rule.family
+        };
+        for (metric, evidence) in self.metrics.iter().filter(|(_, evidence)| shares(evidence)) {
+            let rule = &evidence.rate_rule.rule;
+            for (rank, stratum) in evidence.ranks.iter().enumerate() {
+                if let Some(share) = share(rule, rank) {
+                    let looks = evidence.strata[*stratum].1.looks(rule)?;
+                    members.push(FamilyMember { metric, stratum: *stratum, share, looks });
+                }
+            }
+        }
+        let rejected = rejections(promise, level, &members).into_iter();
+        let named = members
+            .iter()
+            .zip(rejected)
+            .filter_map(|(member, at)| Some((member.metric, member.stratum, at?)));
+        Ok(named.collect())
     }
 
     /// Whether times are numbers of rows, in seconds.
@@ -336,20 +378,6 @@ impl MetricEvidence {
 }
 
 impl StratumEvidence {
-    /// Every alarm of this stratum.
-    fn alarms(
-        &self,
-        rate_rule: &RateRule,
-        name: &str,
-        rank: Option<usize>,
-    ) -> Result<Vec<RecomputedAlarm>, WrongEvidence> {
-        match (rate_rule.rule.guarantee, rank) {
-            (None, _) => Ok(self.by_map(rate_rule, name)),
-            (Some(_), Some(rank)) => self.by_guarantee(rate_rule, name, rank),
-            (Some(_), None) => Ok(Vec::new()),
-        }
-    }
-
     /// Counts of each group up to a check.
     pub(super) fn counted(&self, check: u64) -> GroupCounts {
         let mut groups: BTreeMap<&str, Counts> = BTreeMap::new();

@@ -25,6 +25,8 @@ pub(crate) struct Metric {
     pub(crate) of_table: u64,
     /// Number of tables that share the guarantee of the file with this one; 1 if the table has its own.
     pub(crate) of_file: u64,
+    /// The lowest index of the tables that share a guarantee with this one.
+    pub(crate) family: usize,
     pub(crate) groups: Combination,
     /// The group that others are compared with, by the columns of `groups`. Known once their types are.
     pub(crate) reference: Option<Vec<ReferenceValue>>,
@@ -100,7 +102,7 @@ pub(super) fn metric(mut table: TomlTable<'_>, indicators: &[Indicator], text: &
     };
     let kind = MetricKind::find(&kind).map_err(|problem| table.problem(problem)).ok()?;
     table.name = format!("`{}`", kind.name());
-    let title = table.text("name");
+    let title = table.words("name");
     let check = table.duration("check").map(|check| check.value);
     let guarantee = guarantee::read(&table, kind, check);
     let says_rule = table.has("guarantee") || table.has("rule");
@@ -145,6 +147,7 @@ pub(super) fn metric(mut table: TomlTable<'_>, indicators: &[Indicator], text: &
         table: 0,
         of_table: 1,
         of_file: 1,
+        family: 0,
         groups: Vec::new(),
         reference: None,
         rates: rates?,

@@ -3,6 +3,7 @@
 mod fairness_table;
 mod score;
 
+use std::ops::Range;
 use std::time::Duration;
 
 use fairstream_core::{TimeFormat, nearest};
@@ -108,6 +109,8 @@ pub struct Endpoint {
     pub path: String,
     /// The options of its kind.
     pub options: Vec<(String, String)>,
+    /// Where the path is written: bytes of the file.
+    pub at: Range<usize>,
 }
 
 impl FairnessFile {
@@ -217,12 +220,17 @@ impl FairnessFile {
     /// Every expression of the file.
     pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expression> {
         let conditions = self.indicators.iter().map(|indicator| &indicator.when).chain(&self.trial.opens);
+        conditions.chain(self.values_of_streams())
+    }
+
+    /// The expressions whose values are those of streams: numbers, decisions, priors.
+    pub(crate) fn values_of_streams(&self) -> impl Iterator<Item = &Expression> {
         let rates = self.metrics.iter().flat_map(|metric| &metric.rates).filter_map(Rate::expression);
         let priors = self.metrics.iter().filter_map(|metric| match &metric.prior {
             Prior::Expression(expression) => Some(expression),
             Prior::Pooled | Prior::Number(_) => None,
         });
-        conditions.chain(rates).chain(priors)
+        rates.chain(priors)
     }
 
     /// The definition of a column of groups.
@@ -297,7 +305,8 @@ impl FairnessFile {
         &self.text
     }
 
-    pub(crate) fn refused(&self, problems: Vec<Problem>) -> FileError {
+    /// An error: these parts of the file cannot be used.
+    pub fn refused(&self, problems: Vec<Problem>) -> FileError {
         FileError::new(&self.path, &self.text, problems)
     }
 
@@ -321,7 +330,7 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 const ROW: &str = "row";
 
 fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
-    let title = root.text("name").map(|name| name.value);
+    let title = root.words("name").map(|name| name.value);
     let events = root.table("events").map(events).unwrap_or_default();
     let mut groups = root.table("groups").map(|table| group::definitions(&table)).unwrap_or_default();
     let trial = match root.table("trial") {
@@ -364,6 +373,7 @@ fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
         }
         for mut metric in metric.for_each(&combinations) {
             metric.table = index;
+            metric.family = index;
             let base = metric.name.clone();
             let mut number = 2;
             while metrics.iter().any(|other| other.name == metric.name) {
@@ -408,6 +418,7 @@ fn share_guarantee(table: TomlTable<'_>, metrics: &mut [Metric]) {
     let promise = guarantee::read_shared(table);
     for metric in metrics.iter_mut().filter(shares) {
         metric.of_file = tables.len() as u64;
+        metric.family = tables.first().copied().unwrap_or_default();
         if let (Some(guarantee), Some(promise)) = (&mut metric.guarantee, promise) {
             guarantee.value.promise = promise;
         }
@@ -510,7 +521,7 @@ fn trial(
     let horizon = horizon.map(|horizon| horizon.value);
     let at_opening = is_row || horizon.is_some_and(|horizon| horizon.is_zero());
     let horizon = horizon.filter(|horizon| !horizon.is_zero());
-    let called = table.text("called").map(|called| called.value);
+    let called = table.words("called").map(|called| called.value);
     table.finish();
     Some((Trial { key: key?, is_row, opens, horizon, at_opening, called }, combinations))
 }
@@ -529,7 +540,7 @@ fn indicators(table: &TomlTable<'_>, text: &str) -> Vec<Indicator> {
                 let when = table.text("when").map(|when| Expression::new(when, text));
                 let key = table.text("key");
                 let within = table.duration("within").map(|within| within.value);
-                let called = table.text("called").map(|called| called.value);
+                let called = table.words("called").map(|called| called.value);
                 let known = table.text("known");
                 let favourable = table.flag("favourable").map(|favourable| favourable.value);
                 if when.is_none() && !table.has("when") {
@@ -562,7 +573,7 @@ pub(crate) fn identifier(title: &str) -> String {
 
 fn endpoint(table: &TomlTable<'_>) -> Option<Endpoint> {
     let mut options = Vec::new();
-    let (mut kind, mut path) = (None, None);
+    let (mut kind, mut path, mut at) = (None, None, table.at.range());
     for entry in table.entries() {
         let Some(value) = entry.plain() else {
             entry.wrong("a string, a number, true or false");
@@ -570,12 +581,12 @@ fn endpoint(table: &TomlTable<'_>) -> Option<Endpoint> {
         };
         match entry.key.value.as_str() {
             "kind" => kind = Some(value),
-            "path" => path = Some(value),
+            "path" => (path, at) = (Some(value), entry.at()),
             _ => options.push((entry.key.value, value)),
         }
     }
     if path.is_none() {
         table.missing("path", "it is a file, or `-` for standard input or output");
     }
-    Some(Endpoint { kind, path: path?, options })
+    Some(Endpoint { kind, path: path?, options, at })
 }

@@ -1,5 +1,6 @@
 //! The gap between groups.
 
+use super::distinct_counts::DistinctCounts;
 use super::named_vec::NamedVec;
 use super::{Counts, Estimator, Rule};
 use crate::Comparison;
@@ -19,10 +20,21 @@ pub(crate) type GroupEstimate<'a> = (&'a str, Counts, f64);
 impl<'a> Gap<'a> {
     pub(crate) fn of(rule: &Rule, groups: &'a NamedVec<Counts>) -> Gap<'a> {
         let estimator = Estimator::of_estimates(rule, groups.values());
+        Gap::among(rule, &estimator, groups.iter().map(|(group, counts)| (group, *counts)))
+    }
+
+    /// The size of the gap between these groups, from their distinct counts.
+    pub(super) fn size_of(rule: &Rule, groups: &NamedVec<Counts>, distinct: &DistinctCounts) -> f64 {
+        let estimator = Estimator::of_sums(rule, distinct.sums());
+        let reference = rule.reference.as_deref().and_then(|name| groups.get(groups.index_of(name)?));
+        let reference = reference.map(|(group, counts)| (group, *counts));
+        Gap::among(rule, &estimator, distinct.iter().map(|counts| ("", counts)).chain(reference)).size
+    }
+
+    fn among(rule: &Rule, estimator: &Estimator, groups: impl Iterator<Item = (&'a str, Counts)>) -> Gap<'a> {
         let compared = groups
-            .iter()
             .filter(|(_, counts)| counts.has_evidence(rule))
-            .filter_map(|(group, counts)| Some((group, *counts, estimator.estimate(counts)?)));
+            .filter_map(|(group, counts)| Some((group, counts, estimator.estimate(&counts)?)));
         let (mut highest, mut lowest): (Option<GroupEstimate<'_>>, Option<GroupEstimate<'_>>) = (None, None);
         let mut own = None;
         for one in compared {

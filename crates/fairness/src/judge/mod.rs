@@ -4,6 +4,7 @@
 mod alarm;
 mod alarm_details;
 mod changed_groups;
+mod distinct_counts;
 mod gap;
 mod impact;
 mod named_vec;
@@ -14,7 +15,10 @@ mod stratum_test;
 mod value_order;
 pub(crate) mod words;
 
+use std::collections::BTreeMap;
+
 use fairstream_core::Time;
+use fairstream_guarantee::{Contenders, Family, log_average};
 use serde::{Deserialize, Serialize};
 
 pub use alarm::{AlarmBasis, AlarmedGroup};
@@ -32,9 +36,10 @@ pub use value_order::compare_values;
 pub use words::{significant, significant_exp};
 
 use self::changed_groups::ChangedGroups;
+use self::distinct_counts::DistinctCounts;
 use self::stratum_test::{AlarmTransition, StratumTest};
 use crate::sweep::SweptRun;
-use crate::{ChainHead, History, Promise};
+use crate::{ChainHead, History};
 
 /// An alarm that a check raised or cleared.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +64,8 @@ pub struct Judge {
     rules: Vec<Rule>,
     /// State of each rate, by rule and rate.
     state: Vec<Vec<Strata>>,
+    /// The hypotheses that share a guarantee, by the [number](Rule::family) of their rules.
+    families: BTreeMap<u64, Family>,
     raised: u64,
     rows: RowCounts,
     /// Sweep over other confidences and tolerances, fed with the same counts.
@@ -79,6 +86,9 @@ struct Strata {
     /// Number of strata with a test.
     #[serde(skip)]
     tested: u64,
+    /// Strata whose evidence may be enough for an alarm, by their indices.
+    #[serde(skip)]
+    contenders: Contenders,
     /// A buffer for the groups of a stratum that have changed.
     #[serde(skip)]
     changed: Vec<usize>,
@@ -103,6 +113,9 @@ struct Stratum {
     /// The groups whose counts have changed since the last check.
     #[serde(skip)]
     changed: ChangedGroups,
+    /// The distinct counts of many groups, as of the last check.
+    #[serde(skip)]
+    distinct: DistinctCounts,
     /// The active alarm.
     alarm: Option<AlarmBasis>,
     /// When the last alarm that was cleared was raised and cleared, in nanoseconds since 1970.
@@ -117,8 +130,28 @@ struct Stratum {
 #[derive(Serialize, Deserialize)]
 struct SavedState {
     state: Vec<Vec<Strata>>,
+    families: BTreeMap<u64, Family>,
     raised: u64,
     rows: RowCounts,
+}
+
+/// The evidence that any stratum is unfair: the average of the e-values, by their shares. Where an alarm is raised for a
+/// stratum before any other, this exceeds its threshold as well, so that it takes no share of the guarantee.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StrataAssessment {
+    /// Number of strata that are tested.
+    pub strata: u64,
+    /// Natural logarithm of the average.
+    pub log_e_value: f64,
+    /// Natural logarithm of what it takes to say that at least one stratum is unfair.
+    pub log_threshold: f64,
+}
+
+impl StrataAssessment {
+    /// Whether there is enough evidence that at least one stratum is unfair.
+    pub fn is_any_unfair(&self) -> bool {
+        self.log_e_value > self.log_threshold
+    }
 }
 
 /// The saved state belongs to other rules, or is damaged.
@@ -130,9 +163,11 @@ impl Judge {
     /// A judge without any counts.
     pub fn new(rules: Vec<Rule>) -> Judge {
         let state = rules.iter().map(|rule| vec![Strata::default(); rule.rates.len()]).collect();
+        let families = rules.iter().filter_map(|rule| Some((rule.family, rule.new_family()?))).collect();
         Judge {
             rules,
             state,
+            families,
             raised: 0,
             rows: RowCounts::default(),
             sweep: None,
@@ -147,6 +182,11 @@ impl Judge {
     pub fn with_sweep(mut self, sweep: SweptRun) -> Judge {
         self.sweep = Some(sweep);
         self
+    }
+
+    /// Whether there is a sweep, which counts checks.
+    pub(crate) fn has_sweep(&self) -> bool {
+        self.sweep.is_some()
     }
 
     /// Takes the run of the sweep out, if there is one.
@@ -277,72 +317,71 @@ impl Judge {
 
     /// Checks one rate of a rule at a time, and returns the alarms that are raised or cleared.
     pub fn check(&mut self, rule: usize, rate: usize, time: Time) -> Vec<AlarmChange> {
-        let number = rule;
-        let Some((rule, strata)) = self.rules.get(rule).zip(self.state.get_mut(rule)) else {
+        let Judge { rules, state, families, raised, sweep, history, recorded, .. } = self;
+        let Some((of_rule, strata)) = rules.get(rule).zip(state.get_mut(rule)) else { return Vec::new() };
+        let Some((of_rate, strata)) = of_rule.rates.get(rate).zip(strata.get_mut(rate)) else {
             return Vec::new();
         };
-        let Some((of_rate, strata)) = rule.rates.get(rate).zip(strata.get_mut(rate)) else {
-            return Vec::new();
+        let mut changes = RateChanges {
+            index: (rule, rate),
+            rule: of_rule,
+            rate: of_rate,
+            time,
+            raised,
+            history,
+            recorded: recorded.as_ref(),
+            changes: Vec::new(),
         };
-        let Strata { items, new, changed, .. } = strata;
+        let Strata { items, new, changed, contenders, .. } = strata;
         items.sort(new);
-        if let Some(sweep) = &mut self.sweep {
+        if let Some(sweep) = sweep {
             let changed = new.iter().filter_map(|stratum| items.get(*stratum));
-            sweep.check(number, rate, changed.map(|(name, stratum)| (name, &stratum.groups)));
+            sweep.check(rule, rate, changed.map(|(name, stratum)| (name, &stratum.groups)));
         }
-        let mut changes = Vec::new();
+        let mut family = families.get_mut(&of_rule.family);
+        let mut is_new = false;
         for index in new.drain(..) {
             let Some((name, stratum)) = items.get_mut(index) else { continue };
             stratum.is_new = false;
             stratum.changed.move_to(changed);
             stratum.groups.sort(changed);
-            if let Some(history) = &mut self.history {
-                let estimator = Estimator::of_estimates(rule, stratum.groups.values());
-                // A prior that is pooled changes every estimate.
-                let is_pooled = rule.prior.is_none() && rule.confidence != 0.0;
-                let indices = if is_pooled { stratum.groups.order() } else { changed.as_slice() };
-                let groups = indices.iter().filter_map(|index| stratum.groups.get(*index));
-                let estimates = groups.map(|(group, counts)| (group, estimator.estimate(counts)));
-                let gap = Gap::of(rule, &stratum.groups);
-                history.note((number, rate, name), time, &gap, estimates);
-            }
+            changes.note_estimates(name, stratum, changed);
             let stands = stratum.alarm.is_some();
-            let transition = if rule.guarantee.is_some() {
-                let Some(test) = &mut stratum.test else { continue };
-                test.check(rule, &stratum.groups, stands)
-            } else {
-                rule.transition(Gap::of(rule, &stratum.groups).size, stands)
-            };
-            let change = match (transition, &stratum.alarm) {
-                (AlarmTransition::Stay, _) | (AlarmTransition::Clear, None) => continue,
-                (AlarmTransition::Raise, _) => {
-                    let basis = stratum.basis(rule, of_rate, name, time);
-                    let basis = AlarmBasis { recorded: self.recorded.clone(), ..basis };
-                    if let Some(history) = &mut self.history {
-                        let trials = stratum.groups.unordered().map(|counts| counts.denominator).sum();
-                        history.raise((number, rate, name), basis.clone(), trials);
+            let transition = match (of_rule.guarantee, &mut stratum.test) {
+                (None, _) => of_rule.transition(stratum.gap_size(of_rule, of_rate, changed), stands),
+                (Some(_), None) => continue,
+                (Some(_), Some(test)) => {
+                    if !test.look() {
+                        continue;
                     }
-                    stratum.alarm = Some(basis.clone());
-                    stratum.raised += 1;
-                    self.raised += 1;
-                    let (gap, message) = (basis.gap, basis.message.clone());
-                    AlarmChange { rate, stratum: name.to_owned(), raised: true, gap, message, basis }
-                }
-                (AlarmTransition::Clear, Some(basis)) => {
-                    let basis = basis.clone();
-                    if let Some(history) = &mut self.history {
-                        history.clear((number, rate, name), time);
+                    match (&family, of_rule.share(test.rank())) {
+                        (None, _) => test.detect(of_rule, &stratum.groups, stands),
+                        (Some(family), Some(share)) if !stands => {
+                            is_new = true;
+                            family.compare(contenders, index, share, test.log_e_value());
+                            continue;
+                        }
+                        (Some(_), _) => continue,
                     }
-                    stratum.alarm = None;
-                    stratum.last_alarm = Some((basis.since.0, time.0));
-                    let (gap, message) = stratum.cleared(rule, of_rate, name, &basis);
-                    stratum.test.iter_mut().for_each(StratumTest::restart);
-                    AlarmChange { rate, stratum: name.to_owned(), raised: false, gap, message, basis }
                 }
             };
-            changes.push(change);
+            match transition {
+                AlarmTransition::Raise => changes.raise(name, stratum, None),
+                AlarmTransition::Clear => changes.clear(name, stratum),
+                AlarmTransition::Stay => {}
+            }
         }
-        changes
+        if let Some(family) = &mut family
+            && is_new
+        {
+            let mut rejected = family.reject(contenders);
+            items.sort(&mut rejected);
+            for index in rejected {
+                let Some((name, stratum)) = items.get_mut(index) else { continue };
+                changes.raise(name, stratum, Some(family));
+            }
+        }
+        changes.changes
     }
 
     /// The number, from 1, of the alarm of a rate and stratum that a trial counts towards: the active one, or else the
@@ -352,14 +391,43 @@ impl Judge {
         let state = self.stratum(rule, rate, stratum);
         let stands = state.is_some_and(|stratum| stratum.alarm.is_some());
         let raised = state.map_or(0, |stratum| stratum.raised);
-        let is_over = stands && guarantee.is_some_and(|of| matches!(of.promise, Promise::Ever(_)));
+        let is_over = stands && guarantee.is_some_and(|of| of.promise.is_for_ever());
         (!is_over).then_some(if stands { raised } else { raised + 1 })
     }
 
     /// The evidence on a rate in a stratum; `None` without a guarantee, or before the first check.
     pub fn assess(&self, rule: usize, rate: usize, stratum: &str) -> Option<Assessment> {
         let state = self.stratum(rule, rate, stratum)?;
-        Some(state.test.as_ref()?.assess(self.rules.get(rule)?, &state.groups, state.alarm.is_some()))
+        let rule = self.rules.get(rule)?;
+        let stands = state.alarm.is_some();
+        Some(state.test.as_ref()?.assess(rule, &state.groups, self.family(rule), stands))
+    }
+
+    /// The evidence on a rate over all strata that are tested: whether any of them is unfair. `None` if fewer than two are,
+    /// or without a guarantee for ever.
+    pub fn assess_strata(&self, rule: usize, rate: usize) -> Option<StrataAssessment> {
+        let strata = self.state.get(rule)?.get(rate)?;
+        let rule = self.rules.get(rule)?;
+        let level = rule.guarantee?.promise.level()?;
+        let whole = rule.share_of_strata();
+        let tested: Vec<(f64, f64)> = strata
+            .items
+            .unordered()
+            .filter_map(|stratum| {
+                let test = stratum.test.as_ref()?;
+                Some((test.log_e_value(), rule.share(test.rank())? / whole))
+            })
+            .collect();
+        (tested.len() > 1).then(|| StrataAssessment {
+            strata: tested.len() as u64,
+            log_e_value: log_average(tested.iter().copied()),
+            log_threshold: -(level * whole).ln(),
+        })
+    }
+
+    /// The hypotheses that share the guarantee of a rule; `None` for a detector, or without a guarantee.
+    fn family(&self, rule: &Rule) -> Option<&Family> {
+        self.families.get(&rule.family).filter(|_| rule.guarantee.is_some())
     }
 
     fn stratum(&self, rule: usize, rate: usize, stratum: &str) -> Option<&Stratum> {
@@ -372,7 +440,8 @@ impl Judge {
     /// # Errors
     /// The state cannot be encoded.
     pub fn save(&self) -> Result<Vec<u8>, BadState> {
-        let state = SavedState { state: self.state.clone(), raised: self.raised, rows: self.rows.clone() };
+        let Judge { state, families, raised, rows, .. } = self.clone();
+        let state = SavedState { state, families, raised, rows };
         postcard::to_stdvec(&state).map_err(|_| BadState)
     }
 
@@ -381,21 +450,55 @@ impl Judge {
     /// # Errors
     /// The saved state belongs to other rules, or is damaged. The judge is unchanged.
     pub fn load(&mut self, bytes: &[u8]) -> Result<(), BadState> {
-        let SavedState { mut state, raised, rows } = postcard::from_bytes(bytes).map_err(|_| BadState)?;
+        let SavedState { mut state, families, raised, rows } =
+            postcard::from_bytes(bytes).map_err(|_| BadState)?;
         let shape = |state: &[Vec<Strata>]| state.iter().map(Vec::len).collect::<Vec<_>>();
-        if shape(&state) != shape(&self.state) {
+        if shape(&state) != shape(&self.state) || !families.keys().eq(self.families.keys()) {
             return Err(BadState);
         }
-        state.iter_mut().flatten().for_each(Strata::count);
-        (self.state, self.raised, self.rows) = (state, raised, rows);
+        for (rule, rates) in self.rules.iter().zip(&mut state) {
+            let family = families.get(&rule.family).filter(|_| rule.guarantee.is_some());
+            rates.iter_mut().for_each(|strata| strata.recompute(rule, family));
+        }
+        (self.state, self.families, self.raised, self.rows) = (state, families, raised, rows);
         Ok(())
     }
 }
 
+/// With so many groups, a check looks at their distinct counts instead of at each of them.
+const MANY_GROUPS: usize = 32;
+
 impl Stratum {
+    /// The size of the gap, if these groups have changed since the last check.
+    fn gap_size(&mut self, rule: &Rule, rate: &RuleRate, changed: &[usize]) -> f64 {
+        // Sums of numbers depend on the order in which they are added up.
+        if rate.is_mean || self.groups.len() <= MANY_GROUPS {
+            return Gap::of(rule, &self.groups).size;
+        }
+        let Stratum { groups, distinct, .. } = self;
+        let is_first = distinct.is_empty();
+        let mut update = |index: usize| {
+            if let Some((_, counts)) = groups.get(index) {
+                distinct.update(index, counts);
+            }
+        };
+        match is_first {
+            true => (0..groups.len()).for_each(&mut update),
+            false => changed.iter().copied().for_each(&mut update),
+        }
+        Gap::size_of(rule, groups, distinct)
+    }
+
     /// What an alarm that is raised now rests on.
-    fn basis(&self, rule: &Rule, rate: &RuleRate, name: &str, time: Time) -> AlarmBasis {
-        let by_evidence = self.test.as_ref().and_then(|test| test.basis(rule, &self.groups, time));
+    fn basis(
+        &self,
+        rule: &Rule,
+        rate: &RuleRate,
+        name: &str,
+        family: Option<&Family>,
+        time: Time,
+    ) -> AlarmBasis {
+        let by_evidence = self.test.as_ref().and_then(|test| test.basis(rule, &self.groups, family, time));
         if let Some(basis) = by_evidence {
             let message = words::raised_by_evidence(rule, rate, name, &basis);
             return AlarmBasis { message, ..basis };
@@ -418,15 +521,75 @@ impl Stratum {
 
 impl Strata {
     /// Recomputes the fields that are not saved.
-    fn count(&mut self) {
+    fn recompute(&mut self, rule: &Rule, family: Option<&Family>) {
         for index in 0..self.items.len() {
-            if let Some((_, stratum)) = self.items.get_mut(index).filter(|(_, stratum)| stratum.is_new) {
+            let Some((_, stratum)) = self.items.get_mut(index) else { continue };
+            if stratum.is_new {
+                self.new.push(index);
                 (0..stratum.groups.len()).for_each(|group| stratum.changed.insert(group));
             }
+            let Some(test) = &stratum.test else { continue };
+            self.tested += 1;
+            let shared = family.zip(rule.share(test.rank()));
+            if let Some((family, share)) = shared.filter(|_| stratum.alarm.is_none()) {
+                family.compare(&mut self.contenders, index, share, test.log_e_value());
+            }
         }
-        let numbered = (0..).map_while(|number| Some((number, self.items.get(number)?.1)));
-        self.new = numbered.filter(|(_, stratum)| stratum.is_new).map(|(number, _)| number).collect();
-        self.tested = self.items.unordered().filter(|stratum| stratum.test.is_some()).count() as u64;
+    }
+}
+
+/// What a check of a rate raises and clears.
+struct RateChanges<'a> {
+    index: (usize, usize),
+    rule: &'a Rule,
+    rate: &'a RuleRate,
+    time: Time,
+    /// Number of alarms raised so far, over all rates.
+    raised: &'a mut u64,
+    history: &'a mut Option<History>,
+    recorded: Option<&'a ChainHead>,
+    changes: Vec<AlarmChange>,
+}
+
+impl RateChanges<'_> {
+    /// Keeps the estimates of the groups with these indices, which have changed, if there is a history.
+    fn note_estimates(&mut self, name: &str, stratum: &Stratum, changed: &[usize]) {
+        let (rule, (number, rate)) = (self.rule, self.index);
+        let Some(history) = self.history else { return };
+        let estimator = Estimator::of_estimates(rule, stratum.groups.values());
+        // A prior that is pooled changes every estimate.
+        let is_pooled = rule.prior.is_none() && rule.confidence != 0.0;
+        let indices = if is_pooled { stratum.groups.order() } else { changed };
+        let groups = indices.iter().filter_map(|index| stratum.groups.get(*index));
+        let estimates = groups.map(|(group, counts)| (group, estimator.estimate(counts)));
+        history.note((number, rate, name), self.time, &Gap::of(rule, &stratum.groups), estimates);
+    }
+
+    fn raise(&mut self, name: &str, stratum: &mut Stratum, family: Option<&Family>) {
+        let (number, rate) = self.index;
+        let basis = stratum.basis(self.rule, self.rate, name, family, self.time);
+        let basis = AlarmBasis { recorded: self.recorded.cloned(), ..basis };
+        if let Some(history) = self.history {
+            let trials = stratum.groups.unordered().map(|counts| counts.denominator).sum();
+            history.raise((number, rate, name), basis.clone(), trials);
+        }
+        stratum.alarm = Some(basis.clone());
+        stratum.raised += 1;
+        *self.raised += 1;
+        let (gap, message) = (basis.gap, basis.message.clone());
+        self.changes.push(AlarmChange { rate, stratum: name.to_owned(), raised: true, gap, message, basis });
+    }
+
+    fn clear(&mut self, name: &str, stratum: &mut Stratum) {
+        let Some(basis) = stratum.alarm.take() else { return };
+        let (number, rate) = self.index;
+        if let Some(history) = self.history {
+            history.clear((number, rate, name), self.time);
+        }
+        stratum.last_alarm = Some((basis.since.0, self.time.0));
+        let (gap, message) = stratum.cleared(self.rule, self.rate, name, &basis);
+        stratum.test.iter_mut().for_each(StratumTest::restart);
+        self.changes.push(AlarmChange { rate, stratum: name.to_owned(), raised: false, gap, message, basis });
     }
 }
 

@@ -34,6 +34,9 @@ pub struct Rule {
     /// Number of comparisons of the same metric that share its guarantee.
     #[serde(default = "one")]
     pub comparisons: u64,
+    /// Rules with the same number share one guarantee.
+    #[serde(default)]
+    pub family: u64,
     /// The columns whose values are strata.
     pub strata: Vec<String>,
     /// Whether trials are counted only after a horizon.
@@ -105,12 +108,18 @@ pub(crate) struct Estimator {
 impl Estimator {
     /// An estimator for a stratum with these groups.
     pub(crate) fn new<'a>(rule: &Rule, groups: impl Iterator<Item = &'a Counts>) -> Estimator {
-        let pooled = || {
-            let (numerator, denominator) = groups.fold((0.0, 0), |(numerator, denominator), counts| {
+        let sums = match rule.prior {
+            Some(_) => (0.0, 0),
+            None => groups.fold((0.0, 0), |(numerator, denominator), counts| {
                 (numerator + counts.numerator, denominator + counts.denominator)
-            });
-            if denominator == 0 { NO_TRIALS } else { numerator / denominator as f64 }
+            }),
         };
+        Estimator::of_sums(rule, sums)
+    }
+
+    /// An estimator for a stratum with these sums of numerators and denominators.
+    pub(super) fn of_sums(rule: &Rule, (numerator, denominator): (f64, u64)) -> Estimator {
+        let pooled = || if denominator == 0 { NO_TRIALS } else { numerator / denominator as f64 };
         Estimator { prior: rule.prior.unwrap_or_else(pooled), confidence: rule.confidence }
     }
 

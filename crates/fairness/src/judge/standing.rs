@@ -146,16 +146,22 @@ impl Judge {
     /// The state of a rate in a stratum.
     pub fn standing(&self, outline: &StandingOutline<'_>) -> Option<Standing> {
         let (rule, rate) = outline.rate_index;
+        let assessment = self.assess(rule, rate, outline.stratum_key);
         let stratum = self.stratum(rule, rate, outline.stratum_key)?;
         let rule = self.rules.get(rule)?;
-        Some(standing(rule, rule.rates.get(rate)?, outline, stratum))
+        Some(standing(rule, rule.rates.get(rate)?, outline, stratum, assessment))
     }
 }
 
-fn standing(rule: &Rule, rate: &RuleRate, outline: &StandingOutline<'_>, stratum: &Stratum) -> Standing {
+fn standing(
+    rule: &Rule,
+    rate: &RuleRate,
+    outline: &StandingOutline<'_>,
+    stratum: &Stratum,
+    assessment: Option<Assessment>,
+) -> Standing {
     let StandingOutline { rate_index, stratum_key, alarm, raised, .. } = *outline;
     let gap = Gap::of(rule, &stratum.groups);
-    let assessment = stratum.test.as_ref().map(|test| test.assess(rule, &stratum.groups, alarm.is_some()));
     let intervals = assessment.iter().flat_map(|assessment| &assessment.groups);
     let intervals: HashMap<&str, Interval> =
         intervals.map(|(name, interval)| (name.as_str(), *interval)).collect();

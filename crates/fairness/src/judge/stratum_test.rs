@@ -2,7 +2,7 @@
 
 use fairstream_core::Time;
 use fairstream_guarantee::{
-    EProcess, ErrorControl, Hypothesis, ImplicatedGroups, Interval, Outcome, Reference, TestResult,
+    EProcess, ErrorControl, Family, Hypothesis, ImplicatedGroups, Interval, Outcome, Reference, TestResult,
     TrialTotals,
 };
 use serde::{Deserialize, Serialize};
@@ -109,21 +109,29 @@ impl StratumTest {
         Some(Hypothesis { reference, ..rule.hypothesis(self.rank)? })
     }
 
-    /// Looks at the evidence that has come in since the last check.
-    pub(super) fn check(&mut self, rule: &Rule, counts: &NamedVec<Counts>, stands: bool) -> AlarmTransition {
-        if !self.e_process.look() {
-            return AlarmTransition::Stay;
-        }
+    /// Looks at the evidence that has come in since the last check; `false` if there is none.
+    pub(super) fn look(&mut self) -> bool {
+        self.e_process.look()
+    }
+
+    /// Rank of the stratum by its first trial, from 0.
+    pub(super) fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    /// Natural logarithm of the e-value.
+    pub(super) fn log_e_value(&self) -> f64 {
+        self.e_process.log_e_value()
+    }
+
+    /// What a detector makes of new evidence.
+    pub(super) fn detect(&mut self, rule: &Rule, counts: &NamedVec<Counts>, stands: bool) -> AlarmTransition {
         let Some(hypothesis) = self.hypothesis(rule, counts) else { return AlarmTransition::Stay };
-        let is_detector = hypothesis.control != ErrorControl::Ever;
         if !stands && self.e_process.exceeds_threshold(&hypothesis) {
-            if is_detector {
-                let groups = self.implicated(&hypothesis, counts);
-                self.e_process.await_recovery(groups);
-            }
-            return AlarmTransition::Raise;
-        }
-        if stands && is_detector && self.e_process.has_recovered() {
+            let groups = self.implicated(&hypothesis, counts);
+            self.e_process.await_recovery(groups);
+            AlarmTransition::Raise
+        } else if stands && self.e_process.has_recovered() {
             AlarmTransition::Clear
         } else {
             AlarmTransition::Stay
@@ -159,7 +167,13 @@ impl StratumTest {
     }
 
     /// What an alarm that this check raises rests on, without its message. `None` if the stratum is not tested.
-    pub(super) fn basis(&self, rule: &Rule, counts: &NamedVec<Counts>, since: Time) -> Option<AlarmBasis> {
+    pub(super) fn basis(
+        &self,
+        rule: &Rule,
+        counts: &NamedVec<Counts>,
+        family: Option<&Family>,
+        since: Time,
+    ) -> Option<AlarmBasis> {
         let hypothesis = self.hypothesis(rule, counts)?;
         let leading = self.e_process.leading(&hypothesis, &self.order(counts))?;
         // A learner that knows all blocks is about all trials.
@@ -187,7 +201,7 @@ impl StratumTest {
             gap,
             tolerance: rule.tolerance,
             log_e_value: Some(self.e_process.log_e_value()),
-            log_threshold: Some(hypothesis.log_threshold()),
+            log_threshold: Some(self.log_threshold(rule, family, true, &hypothesis)),
             log_p_value: self.e_process.log_p_value(&hypothesis),
             recorded: None,
         })
@@ -210,9 +224,31 @@ impl StratumTest {
         gap_of_shares(rule, groups.iter().map(since).collect())
     }
 
+    /// Natural logarithm of the e-value above which an alarm is raised. That of a family depends on how many of the other
+    /// hypotheses have been rejected.
+    fn log_threshold(
+        &self,
+        rule: &Rule,
+        family: Option<&Family>,
+        stands: bool,
+        hypothesis: &Hypothesis,
+    ) -> f64 {
+        let shared = family.zip(rule.share(self.rank));
+        shared.map_or(hypothesis.log_threshold(), |(family, share)| family.log_threshold(share, stands))
+    }
+
     /// The evidence so far.
-    pub(super) fn assess(&self, rule: &Rule, counts: &NamedVec<Counts>, stands: bool) -> Assessment {
-        let hypothesis = self.hypothesis(rule, counts);
+    pub(super) fn assess(
+        &self,
+        rule: &Rule,
+        counts: &NamedVec<Counts>,
+        family: Option<&Family>,
+        stands: bool,
+    ) -> Assessment {
+        let hypothesis = self.hypothesis(rule, counts).map(|hypothesis| {
+            let log_threshold = self.log_threshold(rule, family, stands, &hypothesis);
+            Hypothesis { level: (-log_threshold).exp(), ..hypothesis }
+        });
         let evidence = hypothesis.map(|hypothesis| self.e_process.result(&hypothesis));
         let (low, width) = range(rule);
         let unscaled = |of: Interval| Interval { low: low + of.low * width, high: low + of.high * width };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Comparison, Every, Guarantee, Outcome};
+use crate::{Comparison, Every, Guarantee, Outcome, Promise};
 
 fn rule(comparison: Comparison, tolerance: f64, clear: f64, min_trials: u64, confidence: f64) -> Rule {
     let rate = RuleRate {
@@ -19,6 +19,7 @@ fn rule(comparison: Comparison, tolerance: f64, clear: f64, min_trials: u64, con
         prior: Some(0.5),
         confidence,
         comparisons: 1,
+        family: 0,
         groups: vec!["gender".to_owned()],
         reference: None,
         strata: Vec::new(),
@@ -374,4 +375,32 @@ fn a_check_does_not_look_at_what_has_not_changed() {
     assert_eq!((outlines.len(), outlines[9].stratum_key), (50_000, "[9]"));
     let took = begin.elapsed();
     assert!(took < std::time::Duration::from_secs(30), "{took:?}");
+}
+
+proptest::proptest! {
+    /// The gap between many groups, from their distinct counts, is that between all of them, whatever changes when.
+    #[test]
+    fn distinct_counts_have_the_gap_of_all_groups(
+        steps in proptest::collection::vec((0..60_usize, 0..4_u64, 0..4_u64), 1..200),
+        is_pooled: bool, has_reference: bool, min_trials in 0..3_u64, comparison in 0..3_usize,
+    ) {
+        let comparison = [Comparison::Difference, Comparison::Ratio, Comparison::Highest][comparison];
+        let rule = Rule {
+            prior: (!is_pooled).then_some(0.25),
+            reference: has_reference.then(|| "[\"g7\"]".to_owned()),
+            ..rule(comparison, 0.1, 0.05, min_trials, 4.0)
+        };
+        let mut groups = NamedVec::default();
+        let mut distinct = DistinctCounts::default();
+        for (group, positive, negative) in steps {
+            let index = groups.index_or_insert(&format!("[\"g{group}\"]"), Counts::default);
+            let (_, counts) = groups.get_mut(index).unwrap();
+            counts.numerator += positive as f64;
+            counts.denominator += positive + negative;
+            distinct.update(index, counts);
+            let expected = Gap::of(&rule, &groups).size;
+            let found = Gap::size_of(&rule, &groups, &distinct);
+            proptest::prop_assert_eq!(found.to_bits(), expected.to_bits(), "{} and {}", found, expected);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Messages of alarms.
 
-use fairstream_core::Time;
+use fairstream_core::{Time, brief};
 
 use super::{AlarmBasis, AlarmedGroup, Counts, Gap, GroupEstimate, Rule, RuleRate};
 use crate::Comparison;
@@ -244,10 +244,16 @@ fn without_zeros(decimals: &str) -> &str {
     }
 }
 
-/// The values of a JSON array.
+/// How many characters of a value are shown.
+const LONGEST: usize = 100;
+
+/// The values of a JSON array, as they are shown: whatever they are, they cannot break a message.
 fn values(array: &str) -> Vec<String> {
     let values: Vec<serde_json::Value> = serde_json::from_str(array).unwrap_or_default();
-    let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let text = |value: &serde_json::Value| match value.as_str() {
+        Some(text) => brief(text, LONGEST).into_owned(),
+        None => value.to_string(),
+    };
     values.iter().map(text).collect()
 }
 

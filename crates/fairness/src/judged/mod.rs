@@ -5,10 +5,11 @@ mod final_trials;
 mod group_values;
 mod input_rows;
 mod pending_counts;
+mod pseudonyms;
 mod row_counter;
 mod tap;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use fairstream_core::{
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use self::final_trials::FinalTrials;
 use self::input_rows::InputRows;
 use self::pending_counts::{InstanceIndex, PendingCounts};
+use self::pseudonyms::Pseudonyms;
 use self::row_counter::RowCounter;
 use self::tap::{Bindings, CountBinding, Tap, lock};
 use crate::compile::CountRole;
@@ -38,6 +40,8 @@ pub struct JudgedEngine {
     pending: PendingCounts,
     trials: FinalTrials,
     recorder: Option<EvidenceRecorder>,
+    /// What takes the place of keys in verdicts, if they are hashed.
+    pseudonyms: Option<Pseudonyms>,
     /// What the consumer wants, once the engine has been prepared.
     subscription: Option<Subscription>,
     input_rows: InputRows,
@@ -114,6 +118,7 @@ impl JudgedEngine {
             pending: PendingCounts::default(),
             trials,
             recorder: None,
+            pseudonyms: None,
             subscription: None,
             input_rows: InputRows::new(compiled, columns)?,
             row_counter: RowCounter::new(compiled),
@@ -123,7 +128,8 @@ impl JudgedEngine {
         })
     }
 
-    /// Records every trial when it is counted, with `hash` instead of its key if there is one.
+    /// Records every trial when it is counted, with `hash` instead of its key if there is one: in evidence, and in the
+    /// instances of verdicts.
     ///
     /// # Errors
     /// Trials are never final, or the engine is for another text.
@@ -136,6 +142,11 @@ impl JudgedEngine {
         if !compiled.is_final() {
             return Err(EngineError::Build("trials without a horizon are never final".to_owned()));
         }
+        let keyed = |stream: &String| position(self.inner.streams(), stream);
+        let keyed = compiled.trials().iter().flat_map(|layer| &layer.all).map(keyed);
+        let keyed = keyed.collect::<Result<HashSet<usize>, EngineError>>()?;
+        let of_keys = compiled.expression_of_keys().map(str::to_owned);
+        self.pseudonyms = hash.clone().map(|hash| Pseudonyms { hash, keyed, of_keys });
         let recorder =
             EvidenceRecorder::new(compiled, |stream| position(self.inner.streams(), stream), sink, hash)?;
         self.read_streams.extend(recorder.streams());
@@ -156,6 +167,7 @@ impl JudgedEngine {
             judge: &self.judge,
             trials: &mut self.trials,
             recorder: self.recorder.as_mut(),
+            pseudonyms: self.pseudonyms.as_ref(),
             subscription: self.subscription.as_ref().ok_or_else(unprepared)?,
             out,
             label: &mut self.label,
@@ -171,12 +183,16 @@ impl JudgedEngine {
     /// when they change, values of check streams always.
     fn inner_subscription(&self, selection: Selection) -> Subscription {
         let all = Subscription::everything();
+        let restricted = all.clone().with_changes_of(&self.read_streams, &self.check_streams);
+        // A check without new counts decides nothing; but a sweep counts all checks.
+        let restricted = match lock(&self.judge).has_sweep() {
+            true => restricted,
+            false => restricted.with_companions(&self.check_streams),
+        };
         match selection {
             Selection::Changes => all,
-            Selection::Triggers => all.with_changes_of(&self.read_streams, &self.check_streams),
-            Selection::Alarms => {
-                all.with_changes_of(&self.read_streams, &self.check_streams).without_triggers()
-            }
+            Selection::Triggers => restricted,
+            Selection::Alarms => restricted.without_triggers(),
         }
     }
 }
@@ -194,6 +210,11 @@ impl Engine for JudgedEngine {
     }
 
     fn prepare(&mut self, subscription: &Subscription) -> Result<(), EngineError> {
+        if let Some(pseudonyms) =
+            self.pseudonyms.as_ref().filter(|_| subscription.selection() == Selection::Changes)
+        {
+            pseudonyms.check()?;
+        }
         self.inner.prepare(&self.inner_subscription(subscription.selection()))?;
         self.subscription = Some(subscription.clone());
         Ok(())

@@ -8,6 +8,7 @@ use fairstream_core::{Cancelled, Instance, Kind, Subscription, Time, Value, Verd
 
 use super::final_trials::FinalTrials;
 use super::pending_counts::{InstanceIndex, PendingCounts};
+use super::pseudonyms::Pseudonyms;
 use crate::compile::CountRole;
 use crate::evidence::EvidenceRecorder;
 use crate::{AlarmChange, AlarmDetails, Assessment, Judge, Outcome};
@@ -41,6 +42,7 @@ pub(super) struct Tap<'a> {
     pub(super) judge: &'a Mutex<Judge>,
     pub(super) trials: &'a mut FinalTrials,
     pub(super) recorder: Option<&'a mut EvidenceRecorder>,
+    pub(super) pseudonyms: Option<&'a Pseudonyms>,
     /// What the consumer wants.
     pub(super) subscription: &'a Subscription,
     pub(super) out: &'a mut dyn VerdictSink,
@@ -51,7 +53,10 @@ pub(super) struct Tap<'a> {
 impl VerdictSink for Tap<'_> {
     fn emit(&mut self, verdict: &VerdictRef<'_>) -> Result<(), Cancelled> {
         if self.subscription.wants(verdict.kind, verdict.stream) {
-            self.out.emit(verdict)?;
+            match self.pseudonyms {
+                Some(pseudonyms) => pseudonyms.emit(verdict, self.out)?,
+                None => self.out.emit(verdict)?,
+            }
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.observe(verdict);

@@ -10,6 +10,9 @@ use crate::file::is_stream_name;
 use crate::table::{toml_key, toml_text};
 use crate::unit::in_words;
 
+/// How far keys are padded.
+const WIDEST: usize = 60;
+
 impl Proposal {
     /// The fairness file. It passes every check on the data that it was derived from.
     pub fn toml(&self) -> String {
@@ -50,7 +53,7 @@ impl Proposal {
         }
         writeln!(text, "\n[events.columns]")?;
         let keys = self.columns.iter().map(|column| toml_key(&column.name).chars().count());
-        let width = keys.max().unwrap_or(0);
+        let width = keys.max().unwrap_or(0).min(WIDEST);
         for column in self.columns.iter().map(|column| column.sample.column()) {
             writeln!(text, "{:<width$} = \"{}\"", toml_key(&column.name), column.data_type)?;
         }

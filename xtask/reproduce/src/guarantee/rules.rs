@@ -2,6 +2,7 @@
 
 use fairstream_guarantee::{EProcess, ErrorControl, FairSet, Hypothesis};
 
+use super::bounds::Oracle;
 use super::systems::{Decision, HOUR};
 
 /// The tolerance of all rules.
@@ -15,19 +16,21 @@ pub(super) enum Rule {
     Map,
     Block,
     Betting,
+    Safe,
     NormalMixture,
     Hoeffding,
 }
 
 impl Rule {
-    pub(super) const ALL: [Rule; 5] =
-        [Rule::Map, Rule::Block, Rule::Betting, Rule::NormalMixture, Rule::Hoeffding];
+    pub(super) const ALL: [Rule; 6] =
+        [Rule::Map, Rule::Block, Rule::Betting, Rule::Safe, Rule::NormalMixture, Rule::Hoeffding];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Rule::Map => "MAP, κ = 24 (`rule = \"map\"`)",
             Rule::Block => "block e-process (`guarantee`)",
             Rule::Betting => "betting on pairs, Newton steps (Chugg et al. 2023)",
+            Rule::Safe => "safe test of two proportions (Turner, Ly and Grünwald 2024)",
             Rule::NormalMixture => "normal-mixture confidence sequences (Howard et al. 2021)",
             Rule::Hoeffding => "Hoeffding intervals, for one look",
         }
@@ -40,6 +43,12 @@ impl Rule {
             Rule::Betting => {
                 Watch::Betting { waiting: [Vec::new(), Vec::new()], sides: [Side::default(); 2] }
             }
+            Rule::Safe => Watch::Safe {
+                fair,
+                waiting: [Vec::new(), Vec::new()],
+                seen: [(0.0, 0.0); 2],
+                log_wealth: 0.0,
+            },
             Rule::NormalMixture => Watch::Counts { counts: [(0.0, 0.0); 2], radius: normal_mixture },
             Rule::Hoeffding => Watch::Counts { counts: [(0.0, 0.0); 2], radius: hoeffding },
         }
@@ -79,6 +88,15 @@ pub(super) enum Watch {
         waiting: [Vec<f64>; 2],
         sides: [Side; 2],
     },
+    /// Blocks of one decision of each group, with beta priors.
+    Safe {
+        fair: FairSet,
+        waiting: [Vec<f64>; 2],
+        /// Positives and trials of each group in earlier blocks.
+        seen: [(f64, f64); 2],
+        log_wealth: f64,
+    },
+    Oracle(Oracle),
 }
 
 /// A bet that the rate of one group exceeds the rate of the other by more than the tolerance.
@@ -112,16 +130,35 @@ impl Watch {
                 (one / of_one - other / of_other).abs() - radius(of_one) - radius(of_other) > TOLERANCE
             }
             Watch::Betting { waiting, sides } => {
-                waiting[group].push(value);
-                if waiting.iter().any(Vec::is_empty) {
-                    return false;
-                }
-                let [one, other] = [waiting[0].remove(0), waiting[1].remove(0)];
+                let Some([one, other]) = next_pair(waiting, group, value) else { return false };
                 let gains = [one - other - TOLERANCE, other - one - TOLERANCE];
                 sides.iter_mut().zip(gains).any(|(side, gain)| side.bet(gain) >= (2.0 / LEVEL).ln())
             }
+            Watch::Safe { fair, waiting, seen, log_wealth } => {
+                let Some(pair) = next_pair(waiting, group, value) else { return false };
+                // The prior that its authors recommend.
+                const PRIOR: f64 = 0.18;
+                let rates = seen.map(|(positives, trials)| (positives + PRIOR) / (trials + 2.0 * PRIOR));
+                let closest = fair.project(&rates, &[1.0, 1.0]);
+                for ((value, (rate, closest)), (positives, trials)) in
+                    pair.into_iter().zip(rates.into_iter().zip(closest)).zip(seen)
+                {
+                    let of = |rate: f64| if value > 0.0 { rate } else { 1.0 - rate };
+                    *log_wealth += (of(rate) / of(closest)).ln();
+                    (*positives, *trials) = (*positives + value, *trials + 1.0);
+                }
+                *log_wealth >= -LEVEL.ln()
+            }
+            Watch::Oracle(oracle) => oracle.step(group, value),
         }
     }
+}
+
+/// Adds a value of a group. Returns the next pair of one value of each group, if there is one.
+fn next_pair(waiting: &mut [Vec<f64>; 2], group: usize, value: f64) -> Option<[f64; 2]> {
+    waiting[group].push(value);
+    let is_pair = waiting.iter().all(|values| !values.is_empty());
+    is_pair.then(|| [waiting[0].remove(0), waiting[1].remove(0)])
 }
 
 impl Side {

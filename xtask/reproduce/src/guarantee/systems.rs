@@ -132,7 +132,8 @@ impl Sway {
     }
 }
 
-fn outcome(random: &mut Random, rate: f64) -> f64 {
+/// 1 with this probability, and 0 otherwise.
+pub(super) fn outcome(random: &mut Random, rate: f64) -> f64 {
     f64::from(u8::from(random.chance(rate)))
 }
 
