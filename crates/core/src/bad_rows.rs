@@ -3,7 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::Cause;
+use crate::{Cause, brief};
+
+/// How many characters of the name of a column are shown; of a reason, ten times as many.
+const LONGEST: usize = 200;
 
 /// A row that cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,9 +23,9 @@ impl fmt::Display for RejectedRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "row {}", self.row)?;
         if let Some(column) = &self.column {
-            write!(f, ", column `{column}`")?;
+            write!(f, ", column `{}`", brief(column, LONGEST))?;
         }
-        write!(f, ": {}", self.reason)
+        write!(f, ": {}", brief(&self.reason, 10 * LONGEST))
     }
 }
 

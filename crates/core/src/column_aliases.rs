@@ -154,6 +154,10 @@ impl Source for AliasedSource {
         self.inner.source_files()
     }
 
+    fn is_live(&self) -> bool {
+        self.inner.is_live()
+    }
+
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
         let Some(events) = self.inner.next_batch()? else { return Ok(None) };
         Ok(Some(EventBatch { rows: self.with_aliases(&events.rows)?, ..events }))

@@ -40,6 +40,7 @@ mod verdict;
 mod verdict_batcher;
 mod verdict_columns;
 mod verdict_sink;
+mod visible;
 mod written_time;
 
 pub use adapter::{ANY_OPTION, Adapter, BadOption, OptionDoc, Options};
@@ -55,7 +56,9 @@ pub use event_writer::{EventWriter, EventWriterFactory, EventWriterRequest};
 pub use json_array::{inside_array, next_element};
 pub use nearest::nearest;
 pub use panics::catch_panic;
-pub use pipeline::{Counters, OnWait, Pipeline, RunCounts, RunError, RunOptions, RunReport};
+pub use pipeline::{
+    Counters, JumpLimit, OnNote, OnWait, Pipeline, RunCounts, RunError, RunOptions, RunReport,
+};
 pub use position::Position;
 pub use sink::{RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest};
 pub use source::{Source, SourceContext, SourceError, SourceFactory, SourceRequest, columns_of};
@@ -64,12 +67,14 @@ pub use stop::StopToken;
 pub use subscription::Subscription;
 pub use time::{
     BadDuration, BadTime, ROW_ORDER, ROW_ORDER_ONLY, Time, TimeFormat, TimeReader, digits, parse_duration,
+    written_duration,
 };
 pub use time_pattern::TimePattern;
 pub use time_range::TimeRange;
 pub use verdict::{Kind, Value, Verdict, VerdictBatch, verdict_schema};
 pub use verdict_batcher::{BatchSink, VerdictBatcher};
 pub use verdict_sink::{Cancelled, Instance, VerdictRef, VerdictSink};
+pub use visible::{brief, visible, visible_lines};
 pub use written_time::WrittenTime;
 
 /// The cause behind an error: sendable, so that it can cross the pipeline's threads.

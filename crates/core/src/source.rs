@@ -77,6 +77,12 @@ pub trait Source: Send {
         SourceFiles::default()
     }
 
+    /// Whether rows come as they happen: from a pipe, a socket or a network, and not from files. Fixed once the source is
+    /// open.
+    fn is_live(&self) -> bool {
+        false
+    }
+
     /// Waits for the next batch. A row that does not decode goes to
     /// [`EventBatch::rejected`]; it is not an error. `None` is the end, also when asked again.
     ///
@@ -105,6 +111,12 @@ pub trait Source: Send {
 pub trait SourceFactory: Send + Sync {
     /// Name, file extensions and options.
     fn adapter(&self) -> Adapter;
+
+    /// Whether it reads several files as one source, if [`SourceRequest::others`] names them. All have the format of times
+    /// that the first one has.
+    fn takes_several_files(&self) -> bool {
+        false
+    }
 
     /// Opens a source and learns its schema.
     ///
@@ -148,6 +160,9 @@ pub fn columns_of(
 pub struct SourceRequest {
     /// The text between the colon and the question mark of the address: a path, or `-` for standard input.
     pub location: String,
+    /// Locations of further files, which are read as one source with the first. Only for kinds of sources that
+    /// [take several](SourceFactory::takes_several_files).
+    pub others: Vec<String>,
     /// The options after the question mark of the address.
     pub options: Options,
     /// The columns that the specification reads; a source reads no others.
@@ -184,6 +199,9 @@ pub struct SourceContext {
     pub stop: StopToken,
     /// Maximum number of rows in a batch.
     pub max_rows: NonZeroUsize,
+    /// Number of bytes of rows after which a batch is returned although it has fewer rows than `max_rows`. One row may
+    /// be larger.
+    pub max_bytes: NonZeroUsize,
     /// Maximum age of the first row of a batch. A batch is returned at `max_rows` or at this age, whichever comes
     /// first.
     pub max_age: Duration,
@@ -192,9 +210,16 @@ pub struct SourceContext {
 impl Default for SourceContext {
     fn default() -> SourceContext {
         const MAX_ROWS: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
+        // Several batches wait between threads, and are copied when they are merged.
+        const MAX_BYTES: NonZeroUsize = NonZeroUsize::new(16 << 20).unwrap();
         // Not noticeable as latency, and long enough for a fast input to fill a batch.
         const MAX_AGE: Duration = Duration::from_millis(1);
-        SourceContext { stop: StopToken::default(), max_rows: MAX_ROWS, max_age: MAX_AGE }
+        SourceContext {
+            stop: StopToken::default(),
+            max_rows: MAX_ROWS,
+            max_bytes: MAX_BYTES,
+            max_age: MAX_AGE,
+        }
     }
 }
 

@@ -12,12 +12,14 @@ pub struct Subscription {
     changes_of: Option<Vec<bool>>,
     /// Flags by stream: values equal to the one before are wanted. `None`: of all streams.
     repeats_of: Option<Vec<bool>>,
+    /// Flags by stream: a value that equals the one before is not wanted for its own sake.
+    companions: Vec<bool>,
 }
 
 impl Subscription {
     /// Everything that `selection` covers, of all streams.
     pub fn new(selection: Selection) -> Subscription {
-        Subscription { selection, triggers: true, changes_of: None, repeats_of: None }
+        Subscription { selection, triggers: true, changes_of: None, repeats_of: None, companions: Vec::new() }
     }
 
     /// Every verdict of every stream.
@@ -29,12 +31,16 @@ impl Subscription {
     /// others an engine may leave out a value that equals the one before.
     #[must_use]
     pub fn with_changes_of(mut self, streams: &[usize], repeated: &[usize]) -> Subscription {
-        let flags = |streams: &[usize]| {
-            let length = streams.iter().max().map_or(0, |last| last + 1);
-            (0..length).map(|stream| streams.contains(&stream)).collect()
-        };
         self.changes_of = Some(flags(streams));
         self.repeats_of = Some(flags(repeated));
+        self
+    }
+
+    /// Of these streams, a value that equals the one before is wanted only where something else changes or is emitted: an
+    /// engine may leave out a tick at which nothing does, so that a gap in time costs what changes in it.
+    #[must_use]
+    pub fn with_companions(mut self, streams: &[usize]) -> Subscription {
+        self.companions = flags(streams);
         self
     }
 
@@ -60,10 +66,20 @@ impl Subscription {
         is_selected && kind.is_in(self.selection)
     }
 
+    /// Whether a value of a stream that equals the one before is no reason to evaluate a tick.
+    pub fn is_companion(&self, stream: usize) -> bool {
+        self.companions.get(stream).copied().unwrap_or_default()
+    }
+
     /// Whether a value of a stream that equals the one before is wanted, too. An engine may emit it in any case.
     pub fn wants_repeats(&self, stream: usize) -> bool {
         flag(self.repeats_of.as_deref(), stream)
     }
+}
+
+fn flags(streams: &[usize]) -> Vec<bool> {
+    let length = streams.iter().max().map_or(0, |last| last + 1);
+    (0..length).map(|stream| streams.contains(&stream)).collect()
 }
 
 fn flag(flags: Option<&[bool]>, stream: usize) -> bool {
@@ -80,6 +96,8 @@ mod tests {
         assert!(!subscription.wants(Kind::Value, 0) && !subscription.wants(Kind::Spawn, 7));
         assert!(subscription.wants(Kind::Value, 1) && subscription.wants(Kind::Trigger, 0));
         assert!(!subscription.wants_repeats(1) && Subscription::everything().wants_repeats(1));
+        let with_companion = subscription.with_companions(&[1]);
+        assert!(with_companion.is_companion(1) && !with_companion.is_companion(0));
     }
 
     #[test]

@@ -230,13 +230,15 @@ impl TimeReader {
 
     fn try_read(&mut self, text: &str) -> Result<Time, BadTime> {
         let text = text.trim();
-        if self.format != TimeFormat::Auto {
-            return read_as(&self.format, text).ok_or_else(|| BadTime {
-                text: text.to_owned(),
-                fault: TimeFault::Not(self.format.clone()),
-            });
-        }
         let bad = |fault| BadTime { text: text.to_owned(), fault };
+        if self.format != TimeFormat::Auto {
+            let time = read_as(&self.format, text).ok_or_else(|| bad(TimeFault::Not(self.format.clone())))?;
+            return if is_leap_second(&self.format, text, time) {
+                Err(bad(TimeFault::LeapSecond))
+            } else {
+                Ok(time)
+            };
+        }
         let format = TimeFormat::of_first(text);
         let time = read_as(&format, text).ok_or_else(|| match DayOrMonth::of(text) {
             Some(patterns) => bad(TimeFault::DayOrMonth(patterns)),
@@ -244,6 +246,9 @@ impl TimeReader {
         })?;
         if format == TimeFormat::Relative && is_compact_date(text) {
             return Err(bad(TimeFault::DateOrSeconds));
+        }
+        if is_leap_second(&format, text, time) {
+            return Err(bad(TimeFault::LeapSecond));
         }
         self.format = format;
         Ok(time)
@@ -263,6 +268,18 @@ fn read_as(format: &TimeFormat, text: &str) -> Option<Time> {
     }
 }
 
+/// Whether a text that was read as `time` has second 60, which is read as if it were 59: then a text with 59 in its place
+/// is the same time.
+fn is_leap_second(format: &TimeFormat, text: &str, time: Time) -> bool {
+    let has_seconds = matches!(format, TimeFormat::Iso | TimeFormat::Rfc3339 | TimeFormat::Pattern(_));
+    has_seconds
+        && time.0.div_euclid(SECOND).rem_euclid(60) == 59
+        && text.match_indices("60").any(|(at, sixty)| {
+            let other = [&text[..at], "59", &text[at + sixty.len()..]].concat();
+            read_as(format, &other) == Some(time)
+        })
+}
+
 /// A text that is not a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadTime {
@@ -280,6 +297,8 @@ enum TimeFault {
     DateOrSeconds,
     /// It is the first time, and its day and month may be swapped.
     DayOrMonth(DayOrMonth),
+    /// It is a leap second, which nanoseconds since 1970 do not count.
+    LeapSecond,
 }
 
 impl std::error::Error for BadTime {}
@@ -299,7 +318,9 @@ impl BadTime {
         };
         let names: Vec<_> = TimeFormat::names().filter(|name| *name != "auto").collect();
         match &self.fault {
-            TimeFault::DateOrSeconds | TimeFault::DayOrMonth(_) => format!("{self}{others}"),
+            TimeFault::DateOrSeconds | TimeFault::DayOrMonth(_) | TimeFault::LeapSecond => {
+                format!("{self}{others}")
+            }
             TimeFault::Not(_) | TimeFault::Unknown => format!(
                 "{self}{others}; say how times are written with `--time-format`: {}, or a pattern such as \
                  `%d.%m.%Y %H:%M`, `%m/%d/%Y` or `%Y`; `--time row` takes rows in their order instead",
@@ -317,6 +338,12 @@ impl fmt::Display for BadTime {
                 return write!(
                     f,
                     "`{text}` may be a date or a number of seconds; say which with `--time-format date` or `s`"
+                );
+            }
+            TimeFault::LeapSecond => {
+                return write!(
+                    f,
+                    "`{text}` is a leap second, which is no time of its own; write the second before or after it"
                 );
             }
             TimeFault::DayOrMonth(DayOrMonth { day_first, month_first }) => {
@@ -461,7 +488,18 @@ fn scaled(text: &str, scale: u32) -> Option<i128> {
     Some(if negative { -nanos } else { nanos })
 }
 
+/// A number with an exponent: exact, unless it has digits beyond the precision of `scale`.
 fn scientific(text: &str, scale: u32) -> Option<i128> {
+    /// The largest power of ten in an i128.
+    const MOST: u32 = 38;
+    if let Some((digits, exponent)) = text.split_once(['e', 'E'])
+        && let Ok(exponent) = exponent.parse::<i32>()
+        && let Some(scale) = scale.checked_add_signed(exponent)
+        && scale <= MOST
+        && let Some(exact) = scaled(digits, scale)
+    {
+        return Some(exact);
+    }
     let scaled = (text.parse::<f64>().ok()? * 10_f64.powi(scale.cast_signed())).round();
     // Far beyond any time, and within what an i128 holds.
     (scaled.abs() < 1e30).then_some(scaled as i128)
@@ -502,6 +540,27 @@ pub fn parse_duration(text: &str) -> Result<Duration, BadDuration> {
         rest = tail;
     }
     Ok(total)
+}
+
+/// A duration in the largest unit that fits and the one below, rounded up, as [`parse_duration`] reads it: `2h`, `1h30m`,
+/// `236y5d`.
+pub fn written_duration(duration: Duration) -> String {
+    const UNITS: [(&str, u128); 5] = [
+        ("y", 365 * 86_400 * SECOND as u128),
+        ("d", 86_400 * SECOND as u128),
+        ("h", 3_600 * SECOND as u128),
+        ("m", 60 * SECOND as u128),
+        ("s", SECOND as u128),
+    ];
+    let nanos = duration.as_nanos();
+    let Some(at) = UNITS.iter().position(|(_, size)| nanos >= *size) else {
+        return format!("{nanos}ns");
+    };
+    let (unit, size) = UNITS[at];
+    let Some((below, below_size)) = UNITS.get(at + 1) else { return format!("{}s", nanos.div_ceil(size)) };
+    let parts = nanos.div_ceil(*below_size);
+    let (number, rest) = (parts / (size / below_size), parts % (size / below_size));
+    if rest == 0 { format!("{number}{unit}") } else { format!("{number}{unit}{rest}{below}") }
 }
 
 /// A text that is not a duration.
@@ -556,6 +615,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_written_duration_is_hardly_longer(nanos: u64) {
+            let duration = Duration::from_nanos(nanos);
+            let read = parse_duration(&written_duration(duration)).unwrap();
+            prop_assert!(read >= duration && read.as_secs_f64() <= duration.as_secs_f64() * 1.05 + 1.0);
+        }
+
         /// The fast path agrees with the slow one.
         #[test]
         fn whole_numbers_are_exact(text in "[+-]?[0-9]{0,21}|[0-9]{18,20}", scale in prop::sample::select(vec![0_u32, 3, 6, 9])) {
@@ -697,6 +763,12 @@ mod tests {
             ("10y", 315_360_000),
         ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for (nanos, text) in [(0, "0ns"), (999_999_999, "999999999ns"), (1_500_000_000, "2s")] {
+            assert_eq!(written_duration(Duration::from_nanos(nanos)), text);
+        }
+        for (seconds, text) in [(7200, "2h"), (5400, "1h30m"), (86_399, "24h"), (86_401, "1d1h")] {
+            assert_eq!(written_duration(Duration::from_secs(seconds)), text);
         }
         for text in ["", "10", "m", "10q", "1h30", "-3s", "1..2s"] {
             assert!(parse_duration(text).is_err(), "{text}");

@@ -6,6 +6,7 @@
 mod acks;
 mod counters;
 mod evaluate;
+mod jumps;
 mod merge;
 mod read;
 mod reorder;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::bounded;
 
 pub use counters::{Counters, RunCounts};
+pub use jumps::JumpLimit;
 
 use crate::source_files::Origin;
 use crate::{
@@ -50,6 +52,9 @@ pub struct Pipeline {
 /// Called with the reason of a failure when a sink keeps the run from ending.
 pub type OnWait = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// Called with a sentence that the user should read during the run.
+pub type OnNote = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// Options of a run.
 #[derive(Clone)]
 pub struct RunOptions {
@@ -64,6 +69,8 @@ pub struct RunOptions {
     pub until: Option<Time>,
     /// Allowed lateness of events.
     pub reorder: Duration,
+    /// How far a row may be ahead of the one before.
+    pub jumps: JumpLimit,
     /// Policy for bad rows.
     pub bad_rows: BadRowPolicy,
     /// Requests an orderly stop.
@@ -72,6 +79,8 @@ pub struct RunOptions {
     pub counters: Arc<Counters>,
     /// Called at most once, 5 s after a failure, if a sink still keeps the run from ending.
     pub on_wait: Option<OnWait>,
+    /// Called with warnings about the input.
+    pub on_note: Option<OnNote>,
 }
 
 impl Default for RunOptions {
@@ -82,10 +91,12 @@ impl Default for RunOptions {
             since: None,
             until: None,
             reorder: Duration::ZERO,
+            jumps: JumpLimit::default(),
             bad_rows: BadRowPolicy::default(),
             stop: StopToken::default(),
             counters: Arc::default(),
             on_wait: None,
+            on_note: None,
         }
     }
 }
@@ -122,6 +133,9 @@ pub enum RunError {
     /// The engine panicked.
     #[error("the engine stopped working: {0}")]
     EnginePanicked(String),
+    /// A thread cannot be started.
+    #[error("a thread cannot be started: {0}; a run needs one for each input and output, and one more")]
+    Thread(String),
     /// A sink failed.
     #[error(transparent)]
     Sink(#[from] SinkError),
@@ -149,9 +163,12 @@ impl Pipeline {
             let reader = SourceReader {
                 index,
                 origin: origins[index].clone(),
+                is_live: source.is_live(),
                 source,
                 columns: columns.clone(),
                 reorder: ReorderBuffer::new(options.reorder),
+                jumps: options.jumps,
+                on_note: options.on_note.clone(),
                 since: options.since,
                 until: options.until,
                 bad_rows: options.bad_rows.clone(),
@@ -159,7 +176,10 @@ impl Pipeline {
                 done: done.clone(),
                 shared: Arc::clone(&shared),
             };
-            source_threads.push(thread::spawn(move || reader.run()));
+            match thread::Builder::new().spawn(move || reader.run()) {
+                Ok(thread) => source_threads.push(thread),
+                Err(error) => shared.fail(RunError::Thread(error.to_string())),
+            }
         }
         let mut sink_threads = Vec::new();
         let mut senders = Vec::new();
@@ -168,7 +188,10 @@ impl Pipeline {
             senders.push(sender);
             let (name, wants) = (sink.name().to_owned(), sink.wants());
             let writer = SinkWriter { index, name, wants, sink, messages, shared: Arc::clone(&shared) };
-            sink_threads.push(thread::spawn(move || writer.run()));
+            match thread::Builder::new().spawn(move || writer.run()) {
+                Ok(thread) => sink_threads.push(thread),
+                Err(error) => shared.fail(RunError::Thread(error.to_string())),
+            }
         }
         let evaluation = Evaluation {
             merge: Merge::new(messages),
@@ -184,7 +207,7 @@ impl Pipeline {
         match thread::Builder::new().stack_size(ENGINE_STACK).spawn(move || evaluation.run()) {
             // Every thread catches its own panics and reports them to `shared`.
             Ok(engine_thread) => drop(engine_thread.join()),
-            Err(error) => shared.fail(RunError::EnginePanicked(error.to_string())),
+            Err(error) => shared.fail(RunError::Thread(error.to_string())),
         }
         wait_for_sinks(sink_threads, &shared, options.on_wait.as_ref());
         drop(running);

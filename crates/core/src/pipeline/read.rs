@@ -2,6 +2,7 @@
 
 use std::iter::Peekable;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{Array, AsArray, BooleanArray};
 use arrow::compute::filter_record_batch;
@@ -10,18 +11,26 @@ use arrow::error::ArrowError;
 use crossbeam_channel::{Receiver, Sender};
 
 use super::counters::count;
+use super::jumps::{Jump, JumpLimit};
 use super::merge::SourceMessage;
 use super::reorder::ReorderBuffer;
 use super::run_state::RunState;
 use crate::source_files::Origin;
-use crate::{BadRowPolicy, Columns, EventBatch, RejectedRow, Source, SourceError, Time, catch_panic};
+use crate::{
+    BadRowPolicy, Columns, EventBatch, OnNote, RejectedRow, Source, SourceError, Time, catch_panic,
+    written_duration,
+};
 
 pub(super) struct SourceReader {
     pub(super) index: usize,
     pub(super) origin: Origin,
     pub(super) source: Box<dyn Source>,
+    pub(super) is_live: bool,
     pub(super) columns: Columns,
     pub(super) reorder: ReorderBuffer,
+    pub(super) jumps: JumpLimit,
+    /// Taken once a jump has been reported.
+    pub(super) on_note: Option<OnNote>,
     pub(super) since: Option<Time>,
     pub(super) until: Option<Time>,
     pub(super) bad_rows: BadRowPolicy,
@@ -158,14 +167,18 @@ impl SourceReader {
                 self.reject(bad)?;
             }
             count(&shared.counters.read, 1);
-            let admitted = self.reorder.admit(time);
-            if let Err(oldest) = admitted {
+            let jump = self.jumps.judge(time, self.reorder.newest(), events.relative, self.is_live);
+            if let Jump::Reject(reason) = jump {
+                self.reject_counted(RejectedRow { row, column: None, reason })?;
+                continue;
+            }
+            if let Jump::Warn(ahead) = jump {
+                self.warn_of_jump(time, row, ahead);
+            }
+            if let Err(oldest) = self.reorder.admit(time, row) {
                 count(&shared.counters.late, 1);
-                self.reject_counted(RejectedRow {
-                    row,
-                    column: None,
-                    reason: self.reorder.too_late(time, oldest),
-                })?;
+                let reason = self.reorder.too_late(time, oldest, |row| self.place(row));
+                self.reject_counted(RejectedRow { row, column: None, reason })?;
             } else if self.is_before(time) || self.is_after(time) {
                 count(&shared.counters.outside, 1);
             } else if let Some(column) = nan.at(index) {
@@ -179,6 +192,27 @@ impl SourceReader {
             }
         }
         rejected.try_for_each(|bad| self.reject(bad))
+    }
+
+    /// Name and number of a row, for messages.
+    fn place(&self, row: u64) -> String {
+        let (origin, bad) = self.origin.place(RejectedRow { row, column: None, reason: String::new() });
+        match self.origin.name == origin {
+            true => format!("row {}", bad.row),
+            false => format!("{origin}, row {}", bad.row),
+        }
+    }
+
+    /// Reports the first row that is so far ahead that the rows after it are likely to be late.
+    fn warn_of_jump(&mut self, time: Time, row: u64, ahead: Duration) {
+        let Some(on_note) = self.on_note.take() else { return };
+        let (origin, bad) = self.origin.place(RejectedRow { row, column: None, reason: String::new() });
+        on_note(&format!(
+            "warning: {origin}: row {}: its time {} is {} after the row before, and later than now; rows with earlier times will be too late; `--max-jump 1d` refuses such rows",
+            bad.row,
+            time.for_people(),
+            written_duration(ahead)
+        ));
     }
 
     fn is_before(&self, time: Time) -> bool {

@@ -13,8 +13,9 @@ use crate::{EventBatch, Position, Time};
 /// their order of arrival.
 pub(super) struct ReorderBuffer {
     lateness: Duration,
-    /// The newest time seen.
+    /// The newest time seen, and the row that has it.
     newest: Time,
+    newest_row: u64,
     /// Min-heap of waiting rows: time and arrival number.
     waiting: BinaryHeap<Reverse<(i64, u64)>>,
     /// The batches with the waiting rows, in order of arrival.
@@ -35,6 +36,7 @@ impl ReorderBuffer {
         ReorderBuffer {
             lateness,
             newest: Time(i64::MIN),
+            newest_row: 0,
             waiting: BinaryHeap::new(),
             batches: VecDeque::new(),
             arrived: 0,
@@ -43,13 +45,20 @@ impl ReorderBuffer {
 
     /// Advances the watermark by the time of a row, in order of arrival. If the row is too late, returns the watermark
     /// as an error.
-    pub(super) fn admit(&mut self, time: Time) -> Result<(), Time> {
+    pub(super) fn admit(&mut self, time: Time, row: u64) -> Result<(), Time> {
         let oldest = self.watermark();
         if time < oldest {
             return Err(oldest);
         }
-        self.newest = self.newest.max(time);
+        if time > self.newest {
+            (self.newest, self.newest_row) = (time, row);
+        }
         Ok(())
+    }
+
+    /// The newest time seen.
+    pub(super) fn newest(&self) -> Time {
+        self.newest
     }
 
     /// No row that is admitted from now on is older than this.
@@ -57,16 +66,17 @@ impl ReorderBuffer {
         self.newest.saturating_sub(self.lateness)
     }
 
-    /// The reason for rejecting a late row.
-    pub(super) fn too_late(&self, time: Time, oldest: Time) -> String {
+    /// The reason for rejecting a late row. `place` names a row.
+    pub(super) fn too_late(&self, time: Time, oldest: Time, place: impl Fn(u64) -> String) -> String {
         let (time, oldest) = (time.for_people(), oldest.for_people());
+        let newest = place(self.newest_row);
         if self.lateness.is_zero() {
             format!(
-                "its time {time} is before {oldest}; if rows come late, allow for it with `--reorder 10m`, or have the \
+                "its time {time} is before {oldest}, that of {newest}; if rows come late, allow for it with `--reorder 10m`, or have the \
                  input sorted first with `--sort`"
             )
         } else {
-            format!("its time {time} is before {oldest}, later than `--reorder` allows")
+            format!("its time {time} is before {oldest}, later than `--reorder` allows after {newest}")
         }
     }
 
@@ -152,7 +162,7 @@ mod tests {
     /// Pushes a batch, and returns the seconds of the rows that are ready and the position that may be acknowledged.
     fn push(buffer: &mut ReorderBuffer, seconds: &[i64], end: u64) -> Vec<(Vec<i64>, Option<u64>)> {
         for second in seconds {
-            buffer.admit(Time(second * 1_000_000_000)).unwrap();
+            buffer.admit(Time(second * 1_000_000_000), 0).unwrap();
         }
         buffer.push(batch(seconds, end), true);
         leave(buffer, false)
@@ -171,7 +181,7 @@ mod tests {
     fn a_batch_is_acknowledged_when_its_last_row_has_left() {
         let mut buffer = ReorderBuffer::new(Duration::from_secs(3));
         assert_eq!(push(&mut buffer, &[1, 5, 4], 3), [(vec![1], None)]);
-        assert_eq!(buffer.admit(Time(1_000_000_000)), Err(Time(2_000_000_000)));
+        assert_eq!(buffer.admit(Time(1_000_000_000), 0), Err(Time(2_000_000_000)));
         assert_eq!(push(&mut buffer, &[], 4), []);
         assert_eq!(push(&mut buffer, &[8, 6], 6), [(vec![4, 5], Some(4))]);
         assert_eq!(push(&mut buffer, &[9], 7), [(vec![6], None)]);
