@@ -20,6 +20,7 @@
 mod clock;
 mod compiled;
 mod lifecycle;
+mod limits;
 mod reference;
 mod specification;
 mod timeline;

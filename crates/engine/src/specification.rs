@@ -16,6 +16,7 @@ use rtlola_frontend::mir::{
 use rtlola_frontend::{ParserConfig, RawDiagnostic, RtLolaMir};
 
 use crate::clock::{pacings, period};
+use crate::limits::{self, Unfinished};
 
 /// A specification that the RTLola frontend has accepted.
 #[derive(Clone, Debug)]
@@ -30,20 +31,31 @@ impl Specification {
     /// # Errors
     /// The text is not a specification, or reads a type that no source has.
     pub fn parse(name: &str, text: &str) -> Result<Specification, SpecError> {
-        let config = ParserConfig::for_named_spec(name.to_owned(), text.to_owned());
         let refused = |diagnostics| SpecError { name: name.to_owned(), text: text.to_owned(), diagnostics };
-        let parsed = with_deep_stack(|| rtlola_frontend::parse(&config)).map_err(|panic| {
-            refused(vec![
-                Diagnostic::error()
+        limits::check(text).map_err(|beyond| refused(vec![beyond]))?;
+        let config = ParserConfig::for_named_spec(name.to_owned(), text.to_owned());
+        let parsed = limits::within(limits::BUDGET, move || rtlola_frontend::parse(&config)).map_err(|reason| {
+            refused(vec![match reason {
+                Unfinished::Panicked(panic) => Diagnostic::error()
                     .with_message("the RTLola frontend cannot handle this specification")
                     .with_notes(vec![panic]),
-            ])
+                Unfinished::TooLong => Diagnostic::error()
+                    .with_message(format!(
+                        "the RTLola frontend takes more than {} s to check this specification",
+                        limits::BUDGET.as_secs()
+                    ))
+                    .with_notes(vec![
+                        "Help: a disjunction of many inputs, as in `@(a || b || c || …)`, and expressions of hundreds of terms take \
+                         it long; divide them into several streams"
+                            .to_owned(),
+                    ]),
+            }])
         })?;
         let mir = parsed.map_err(|errors| {
             refused(errors.iter().map(|error| RawDiagnostic::from(error.clone())).collect())
         })?;
-        if let Some(too_fast) = too_fast(&mir) {
-            return Err(refused(vec![too_fast]));
+        if let Some(wrong) = too_fast(&mir).or_else(|| empty_window(&mir)) {
+            return Err(refused(vec![wrong]));
         }
         let wanted: Vec<Result<WantedColumn, RawDiagnostic<()>>> =
             mir.inputs.iter().map(|input| wanted(&input.name, &input.ty)).collect();
@@ -165,6 +177,15 @@ fn too_fast(mir: &RtLolaMir) -> Option<RawDiagnostic<()>> {
     let index = pacings(mir).position(|pacings| pacings.iter().any(is_too_fast))?;
     let name = &mir.outputs[index].name;
     Some(Diagnostic::error().with_message(format!("the period of `{name}` is shorter than a nanosecond")))
+}
+
+/// An error for the first window over no values.
+fn empty_window(mir: &RtLolaMir) -> Option<RawDiagnostic<()>> {
+    mir.discrete_windows.iter().any(|window| window.duration == 0).then(|| {
+        Diagnostic::error().with_message(
+            "a window over the last 0 values has no values: `over_discrete` has to be 1 at least",
+        )
+    })
 }
 
 /// The name of a stream, with its parameters and their types.

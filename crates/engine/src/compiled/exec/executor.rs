@@ -60,6 +60,7 @@ impl Executor {
             values: subscription.wants(stream.verdict_kind(), index),
             lifecycle: subscription.wants(fairstream_core::Kind::Spawn, index),
             repeats: stream.is_trigger || subscription.wants_repeats(index),
+            is_companion: subscription.is_companion(index),
         };
         self.plan = Arc::new(ExecutionPlan::new(plan, emission_of));
         // A counter that is stored from now on counts the ticks that were skipped.

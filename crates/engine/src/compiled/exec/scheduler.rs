@@ -196,7 +196,8 @@ fn is_idle(plan: &ExecutionPlan, store: &Store, task: Task) -> bool {
             if eval.guard.is_some() {
                 return is_absent(family) || state.dirty.is_empty();
             }
-            let is_silent = !plan.emission[stream].values || state.current_holders.is_empty();
+            let emission = plan.emission[stream];
+            let is_silent = !emission.values || emission.is_companion || state.current_holders.is_empty();
             is_absent(family) || (eval.incremental && state.dirty.is_empty() && is_silent)
         }
         Task::Close(family) => {

@@ -15,11 +15,14 @@ pub(crate) struct Emission {
     pub(crate) lifecycle: bool,
     /// Also values that incremental evaluation kept instead of computing them again.
     pub(crate) repeats: bool,
+    /// A value that was kept is no reason to evaluate a tick.
+    pub(crate) is_companion: bool,
 }
 
 impl Emission {
     /// Nothing.
-    pub(crate) const NONE: Emission = Emission { values: false, lifecycle: false, repeats: true };
+    pub(crate) const NONE: Emission =
+        Emission { values: false, lifecycle: false, repeats: true, is_companion: false };
 }
 
 /// The update of a stream whose value is one word, of which only the latest is read, and over which all windows are

@@ -230,6 +230,7 @@ impl StepEmitter<'_, '_> {
             activity = self.expr.builder.ins().bor(activity, dirty_word);
             // Held values are emitted at every tick. Without a rule, that is assumed.
             if let Task::Evaluate(stream) = *task
+                && !self.plan.emission[stream].is_companion
                 && self.plan.rules[stream].as_ref().is_none_or(|rule| rule.emits_held)
             {
                 let current_holders = stream_offset(stream)

@@ -13,7 +13,7 @@ use crate::compiled::ir::layout::PARAMS;
 use crate::compiled::ir::op::FrameSlot;
 use crate::compiled::ir::plan::Route;
 use crate::compiled::store::hash_index::Occupancy;
-use crate::compiled::store::words::{FACTOR, SEED};
+use crate::compiled::store::words::HashKey;
 
 /// Where code continues after a lookup.
 #[derive(Clone, Copy)]
@@ -297,16 +297,17 @@ impl ExprEmitter<'_, '_> {
 
     /// The tag of a key, as in [`HashTag::of`](crate::compiled::store::hash_index::HashTag::of).
     fn hash_tag(&mut self, key: &[(usize, Value)]) -> Value {
-        let mut hash = self.iconst(SEED);
+        let HashKey { seed, factor } = HashKey::of_process();
+        let mut hash = self.iconst(seed);
         for (_, word) in key {
             let rotated = self.builder.ins().rotl_imm(*word, 32);
-            let factor = self.iconst(FACTOR);
+            let factor = self.iconst(factor);
             let a = self.builder.ins().bxor(hash, *word);
             let b = self.builder.ins().bxor(factor, rotated);
             let low = self.builder.ins().imul(a, b);
             let high = self.builder.ins().umulhi(a, b);
             let folded = self.builder.ins().bxor(low, high);
-            let seed = self.iconst(SEED);
+            let seed = self.iconst(seed);
             hash = self.builder.ins().bxor(folded, seed);
         }
         self.builder.ins().ushr_imm(hash, 32)
