@@ -233,6 +233,7 @@ impl Column {
 
     fn reason(&self, word: &str) -> String {
         let is_number = |text: &str| text.parse::<f64>().is_ok();
+        let is_huge = |text: &str| text.parse::<f64>().is_ok_and(|value| value.abs() >= 2_f64.powi(64));
         let hint = match &self.data_type {
             DataType::Boolean => " (write true or false)",
             DataType::Binary => " (write pairs of hexadecimal digits)",
@@ -244,6 +245,7 @@ impl Column {
             }
             DataType::Float64 | DataType::Decimal128(..) if is_number(word) => " (it is out of range)",
             data_type if data_type.is_integer() && word.parse::<i128>().is_ok() => " (it is out of range)",
+            data_type if data_type.is_integer() && is_huge(word) => " (it is out of range)",
             data_type if data_type.is_integer() && is_number(word) => " (it is not a whole number)",
             _ => "",
         };

@@ -1,7 +1,7 @@
 //! Several files as one source: their rows merged by time, and each file open only while its times are merged.
 //!
 //! A file is opened when the next row of the others is later than its first time, and closed at its end: as many are open
-//! as overlap in time. The files of a format are [`MergedFiles`], which read their rows; which file is read when, the
+//! as overlap in time, and where that is too many, the rows of further ones are spilled to disk. The files of a format are [`MergedFiles`], which read their rows; which file is read when, the
 //! batches and the position to resume from are the same for all.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,6 +13,7 @@ use fairstream_core::{
     EndOfInput, EventBatch, Position, Source, SourceContext, SourceError, SourceFiles, TimeFormat,
 };
 
+use crate::spill::{Spill, Spilled};
 use crate::{Chunk, FilesPosition, Fingerprint, Gathering, Heads, Segment};
 
 /// Files of one format that can be merged by time. A file is named by its index.
@@ -64,6 +65,9 @@ pub trait MergedFiles: Send {
     /// Closes a file, at its end or before.
     fn close(&mut self, file: usize);
 
+    /// Whether a file that has just been opened may stay open besides the others; if not, its rows are spilled to disk.
+    fn has_room(&self, file: usize) -> bool;
+
     /// Why a run cannot be resumed with these files.
     fn changed(&self) -> &'static str {
         "the files are not those that were read before"
@@ -90,6 +94,9 @@ pub struct FileMerge<F> {
     waiting: VecDeque<(i64, usize)>,
     /// Open files whose next rows are not known yet. The merge cannot go on before.
     preparing: VecDeque<usize>,
+    /// The files whose rows are spilled to disk, or are on the way there.
+    spilled: BTreeMap<usize, Spilled>,
+    spill: Spill,
     heads: Heads,
     /// A segment that did not fit into the last batch.
     pending: Option<Segment>,
@@ -120,6 +127,8 @@ impl<F: MergedFiles> FileMerge<F> {
             waiting: schedule.iter().copied().collect(),
             schedule,
             preparing: VecDeque::new(),
+            spilled: BTreeMap::new(),
+            spill: Spill::default(),
             heads: Heads::default(),
             pending: None,
             behind: BTreeMap::new(),
@@ -158,6 +167,9 @@ impl<F: MergedFiles> FileMerge<F> {
     fn open_file(&mut self, file: usize, behind: u64) -> Result<(), SourceError> {
         self.files.open(file, behind, self.rows)?;
         self.behind.insert(file, behind);
+        if !self.files.has_room(file) {
+            self.spilled.insert(file, Spilled::default());
+        }
         if !self.refill(file)? {
             self.preparing.push_back(file);
         }
@@ -167,6 +179,9 @@ impl<F: MergedFiles> FileMerge<F> {
     /// Adds the next rows of an open file to the merge; `false` if they are not known yet.
     fn refill(&mut self, file: usize) -> Result<bool, SourceError> {
         let behind = self.behind.get(&file).copied().unwrap_or_default();
+        if let Some(spilled) = self.spilled.remove(&file) {
+            return self.refill_from_disk(file, behind, spilled);
+        }
         loop {
             match self.files.next_rows(file, behind)? {
                 NextRows::Rows(chunk) if chunk.times.is_empty() => {}
@@ -183,7 +198,46 @@ impl<F: MergedFiles> FileMerge<F> {
         }
     }
 
+    /// The same for a file whose rows are spilled. They are written first, some at each call.
+    fn refill_from_disk(
+        &mut self,
+        file: usize,
+        behind: u64,
+        mut spilled: Spilled,
+    ) -> Result<bool, SourceError> {
+        let (names, name) = (self.files.source_files(), self.files.name().to_owned());
+        let failed = |cause| {
+            let origin = names.names().nth(file).unwrap_or(&name).to_owned();
+            SourceError::Read { origin, row: behind, cause }
+        };
+        if spilled.is_whole() {
+            match self.spill.read(&mut spilled, self.files.schema()).map_err(failed)? {
+                Some(chunk) => {
+                    self.heads.offer(file, chunk);
+                    self.spilled.insert(file, spilled);
+                }
+                None => {
+                    self.close(file);
+                    spilled.take_failure().map_or(Ok(()), Err)?;
+                }
+            }
+            return Ok(true);
+        }
+        match self.files.next_rows(file, behind) {
+            Ok(NextRows::Rows(chunk)) => self.spill.write(&chunk, &mut spilled).map_err(failed)?,
+            Ok(NextRows::NotYet) => {}
+            Ok(NextRows::End) => spilled.end(None),
+            Err(error) => spilled.end(Some(error)),
+        }
+        if spilled.is_whole() {
+            self.files.close(file);
+        }
+        self.spilled.insert(file, spilled);
+        Ok(false)
+    }
+
     fn close(&mut self, file: usize) {
+        self.spilled.remove(&file);
         self.files.close(file);
         self.behind.remove(&file);
     }
@@ -192,7 +246,7 @@ impl<F: MergedFiles> FileMerge<F> {
     fn gather(&mut self, batch: &mut Gathering) -> Result<bool, SourceError> {
         let max_rows = self.files.context().max_rows.get();
         let start = Instant::now();
-        while batch.rows() < max_rows {
+        while !batch.is_full(self.files.context()) {
             if self.files.context().stop.is_stopped() {
                 return Ok(true);
             }

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::compute::take;
 use arrow::error::ArrowError;
-use fairstream_core::{Cause, WantedColumn};
+use fairstream_core::{Cause, SourceRequest, WantedColumn};
 
 use crate::Column;
 
@@ -35,11 +35,34 @@ impl DataFile {
     }
 }
 
-/// The files of a folder or a pattern; `None` if the location is something else, or does not exist.
+/// The name of all files of a request in messages.
+pub fn title_of(request: &SourceRequest) -> String {
+    match request.others.len() {
+        0 => request.location.clone(),
+        more => format!("{} and {more} further files", request.location),
+    }
+}
+
+/// The files of a folder or a pattern, or those of a request for several; `None` if the location is something else, or does
+/// not exist.
 ///
 /// # Errors
 /// As [`data_files`].
-pub fn several_files(location: &str, endings: &[&str]) -> Result<Option<Vec<DataFile>>, Cause> {
+pub fn several_files(request: &SourceRequest, endings: &[&str]) -> Result<Option<Vec<DataFile>>, Cause> {
+    let location = request.location.as_str();
+    if !request.others.is_empty() {
+        // Each has been named by itself, so its folders mean nothing.
+        let file = |path: &String| DataFile { path: path.into(), partitions: Vec::new() };
+        return Ok(Some([location.to_owned()].iter().chain(&request.others).map(file).collect()));
+    }
+    files_below(location, endings)
+}
+
+/// The files of a folder or a pattern; `None` if the location is one file.
+///
+/// # Errors
+/// As of [`data_files`].
+pub fn files_below(location: &str, endings: &[&str]) -> Result<Option<Vec<DataFile>>, Cause> {
     let is_several = match Path::new(location).metadata() {
         Ok(meta) => meta.is_dir(),
         Err(error) => error.kind() == io::ErrorKind::NotFound && is_pattern(location),

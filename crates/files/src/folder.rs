@@ -15,7 +15,7 @@ use fairstream_core::{
 
 use crate::{
     Chunk, DataFile, FileMerge, FilesPosition, Fingerprint, FirstTime, MergedFiles, NextRows, RowSource,
-    Rows, SORT, Segment, partition_value, repeated_value,
+    Rows, SORT, Segment, partition_value, repeated_value, title_of,
 };
 
 /// Opens one file.
@@ -23,6 +23,7 @@ type OpenSingle<R> = fn(&SourceRequest) -> Result<RowSource<R>, SourceError>;
 
 /// Files that are read row by row. [`Folder::open`] merges them.
 pub struct Folder<R> {
+    name: String,
     /// The request for the folder or pattern.
     request: SourceRequest,
     open_file: OpenSingle<R>,
@@ -61,8 +62,11 @@ enum FoundColumn {
 /// read, and no file has as many.
 const LINES: u64 = 1 << 40;
 
-/// Maximum number of open files.
-const MAX_OPEN: usize = 256;
+/// Maximum number of open files. Each has blocks of half a megabyte in memory.
+const MAX_OPEN: usize = 128;
+
+/// Maximum number of bytes of a chunk of a file, of which many may be open.
+const CHUNK_BYTES: NonZeroUsize = NonZeroUsize::new(1 << 20).unwrap();
 
 /// Time of a file whose first time is not known: it is opened first.
 const NEVER: i64 = i64::MIN;
@@ -86,6 +90,7 @@ impl<R: Rows> Folder<R> {
         };
         let mut folder = Folder {
             time_format,
+            name: title_of(request),
             request: request.clone(),
             open_file,
             source_files: SourceFiles::new(files.iter().map(|file| (file.name(), LINES))),
@@ -161,7 +166,16 @@ impl<R: Rows> Folder<R> {
         let file = &self.files[index];
         let failed = |cause: Cause| SourceError::Open { origin: file.name(), cause };
         let path = file.path.to_str().ok_or_else(|| failed("its name is not UTF-8".into()))?;
-        let mut request = SourceRequest { location: path.to_owned(), resume: None, ..self.request.clone() };
+        let mut request = SourceRequest {
+            location: path.to_owned(),
+            others: Vec::new(),
+            resume: None,
+            wanted: self.request.wanted.clone(),
+            options: self.request.options.clone(),
+            time_range: self.request.time_range,
+            context: self.request.context.clone(),
+        };
+        request.context.max_bytes = request.context.max_bytes.min(CHUNK_BYTES);
         request.context.max_rows =
             request.context.max_rows.min(NonZeroUsize::new(max_rows).unwrap_or(NonZeroUsize::MIN));
         if self.time_format != TimeFormat::Auto {
@@ -245,7 +259,7 @@ impl<R> OpenRows<R> {
 
 impl<R: Rows> MergedFiles for Folder<R> {
     fn name(&self) -> &str {
-        &self.request.location
+        &self.name
     }
 
     fn schema(&self) -> &SchemaRef {
@@ -279,11 +293,6 @@ impl<R: Rows> MergedFiles for Folder<R> {
     fn open(&mut self, file: usize, behind: u64, merged: u64) -> Result<(), SourceError> {
         /// Large enough for fast reading, and small enough for many open files.
         const CHUNK: usize = 8192;
-        if self.open.len() >= MAX_OPEN {
-            let cause =
-                format!("more than {MAX_OPEN} files overlap in time; `--sort` reads them one after another");
-            return Err(SourceError::Open { origin: self.files[file].name(), cause: cause.into() });
-        }
         let (mut source, columns) = self.open_rows(file, CHUNK)?;
         if self.is_by_row {
             // Rows that are taken in their order are counted through all files.
@@ -322,5 +331,9 @@ impl<R: Rows> MergedFiles for Folder<R> {
 
     fn close(&mut self, file: usize) {
         self.open.remove(&file);
+    }
+
+    fn has_room(&self, _file: usize) -> bool {
+        self.open.len() <= MAX_OPEN
     }
 }

@@ -41,7 +41,12 @@ enum Bytes {
     /// A compressed file, or another reader that never blocks.
     Reader(Box<dyn Read + Send>),
     /// An input that may block is read by a separate thread.
-    Piped { blocks: Receiver<io::Result<Vec<u8>>>, stopped: Receiver<()> },
+    Piped {
+        blocks: Receiver<io::Result<Vec<u8>>>,
+        stopped: Receiver<()>,
+        /// Standard input may be a file.
+        is_live: bool,
+    },
 }
 
 /// Result of waiting for bytes.
@@ -57,6 +62,19 @@ pub enum Filled {
     Stopped,
 }
 
+/// Whether standard input was redirected from a file.
+#[cfg(unix)]
+fn standard_input_is_file() -> bool {
+    use std::os::fd::AsFd;
+    let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+    file.and_then(|file| file.metadata()).is_ok_and(|metadata| metadata.is_file())
+}
+
+#[cfg(not(unix))]
+fn standard_input_is_file() -> bool {
+    false
+}
+
 impl Input {
     /// Opens a path, or standard input for `-`.
     ///
@@ -65,7 +83,7 @@ impl Input {
     pub fn open(location: &str, stop: &StopToken) -> io::Result<Input> {
         let name = if location == "-" { "standard input" } else { location };
         let bytes = if location == "-" {
-            Bytes::piped(|| Ok(Box::new(io::stdin())), stop)
+            Bytes::piped(|| Ok(Box::new(io::stdin())), stop, !standard_input_is_file())?
         } else {
             let path = Path::new(location).to_owned();
             let kind = path.metadata()?.file_type();
@@ -84,7 +102,7 @@ impl Input {
                         Unpacked::Packed(bytes) => bytes,
                     })
                 };
-                Bytes::piped(open, stop)
+                Bytes::piped(open, stop, true)?
             }
         };
         Ok(Input::new(name, bytes))
@@ -110,6 +128,14 @@ impl Input {
     /// Name of the input in messages.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether bytes come as they are written: from a pipe, and not from a file.
+    pub fn is_live(&self) -> bool {
+        match &self.bytes {
+            Bytes::Piped { is_live, .. } => *is_live,
+            Bytes::Plain(_) | Bytes::Reader(_) => false,
+        }
     }
 
     /// Appends the next bytes to `buffer`. Waits for them, but not past the deadline.
@@ -171,7 +197,7 @@ impl Input {
         match &mut self.bytes {
             Bytes::Plain(file) => read_block(file, &mut self.block, buffer),
             Bytes::Reader(bytes) => read_block(bytes, &mut self.block, buffer),
-            Bytes::Piped { blocks, stopped } => {
+            Bytes::Piped { blocks, stopped, .. } => {
                 let passed = deadline.map_or_else(never, crossbeam_channel::at);
                 select! {
                     recv(blocks) -> block => match block {
@@ -271,9 +297,10 @@ impl Bytes {
     fn piped(
         open: impl FnOnce() -> io::Result<Box<dyn Read + Send>> + Send + 'static,
         stop: &StopToken,
-    ) -> Bytes {
+        is_live: bool,
+    ) -> io::Result<Bytes> {
         let (out, blocks) = bounded(4);
-        thread::spawn(move || {
+        thread::Builder::new().spawn(move || {
             let mut bytes = match open() {
                 Ok(bytes) => bytes,
                 Err(error) => {
@@ -294,10 +321,10 @@ impl Bytes {
                     return;
                 }
             }
-        });
+        })?;
         let (running, stopped) = bounded(0);
         stop.on_stop(move || drop(running));
-        Bytes::Piped { blocks, stopped }
+        Ok(Bytes::Piped { blocks, stopped, is_live })
     }
 }
 

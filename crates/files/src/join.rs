@@ -253,6 +253,10 @@ impl Source for Joined {
         self.inner.source_files()
     }
 
+    fn is_live(&self) -> bool {
+        self.inner.is_live()
+    }
+
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
         let Some(mut events) = self.inner.next_batch()? else { return Ok(None) };
         let rows = self.join(&events.rows);

@@ -15,6 +15,7 @@ mod output;
 mod packing;
 mod rows;
 mod sort;
+mod spill;
 mod time_column;
 mod tuple;
 mod verdicts;
@@ -23,14 +24,16 @@ pub use column::{Column, shortened, type_name};
 pub use encoding::{ENCODING, ENCODING_HINT, Encoding};
 pub use events::{FormatEvent, TextEvents};
 pub use file_merge::{FileMerge, MergedFiles, NextRows};
-pub use file_set::{DataFile, data_files, partition_value, repeated_value, several_files};
+pub use file_set::{
+    DataFile, data_files, files_below, partition_value, repeated_value, several_files, title_of,
+};
 pub use files_position::{FilesPosition, Fingerprint};
 pub use folder::Folder;
 pub use input::{Filled, Input};
 pub use join::{JOIN, JoinCounts, JoinKey, JoinTable, Joined};
 pub use merge::{Chunk, Gathering, Heads, Segment};
 pub use output::{Output, check_replaceable, replace};
-pub use rows::{NextRow, Place, RowSource, Rows};
+pub use rows::{MAX_LINE, NextRow, Place, RowSource, Rows, Skipping};
 pub use sort::{SORT, Sorted};
 pub use time_column::{FirstTime, no_time_column};
 pub use verdicts::{Format, TextSink};

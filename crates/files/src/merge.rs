@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
-use arrow::array::{BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::{concat_batches, filter_record_batch, interleave_record_batch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use fairstream_core::{EventBatch, Position, RejectedRow};
+use fairstream_core::{EventBatch, Position, RejectedRow, SourceContext};
 
 /// The next rows of an input. Rejected rows are included, with arbitrary values.
 #[derive(Clone, Debug)]
@@ -24,12 +24,31 @@ pub struct Chunk {
     pub rejected: Vec<(usize, RejectedRow)>,
 }
 
+impl Chunk {
+    /// Mean size of a row in bytes.
+    pub(crate) fn row_bytes(&self) -> usize {
+        let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or_default();
+        let bytes: usize = self.rows.columns().iter().map(bytes).sum();
+        bytes / self.times.len().max(1)
+    }
+}
+
 /// The current chunk of each input, and the number of its rows that have been merged.
 #[derive(Debug, Default)]
 pub struct Heads {
     /// Min-heap of the time of the next row of each input.
     next: BinaryHeap<Reverse<(i64, usize)>>,
-    chunks: HashMap<usize, (Arc<Chunk>, usize)>,
+    chunks: HashMap<usize, Head>,
+}
+
+/// The current chunk of an input.
+#[derive(Debug)]
+struct Head {
+    chunk: Arc<Chunk>,
+    /// Number of rows that have been merged.
+    next: usize,
+    /// Mean size of a row in bytes.
+    row_bytes: usize,
 }
 
 /// Consecutive rows of one input in the merge.
@@ -40,6 +59,7 @@ pub struct Segment {
     chunk: Arc<Chunk>,
     start: usize,
     end: usize,
+    row_bytes: usize,
     /// Whether these are the last rows of the current chunk of the input.
     pub last: bool,
 }
@@ -67,7 +87,8 @@ impl Heads {
     pub fn offer(&mut self, input: usize, chunk: Chunk) {
         if let Some(first) = chunk.times.first() {
             self.next.push(Reverse((*first, input)));
-            self.chunks.insert(input, (Arc::new(chunk), 0));
+            let row_bytes = chunk.row_bytes();
+            self.chunks.insert(input, Head { chunk: Arc::new(chunk), next: 0, row_bytes });
         }
     }
 
@@ -86,7 +107,8 @@ impl Heads {
         self.next.pop();
         let other = self.next.peek().map(|Reverse(next)| *next);
         let bound = [before, other].into_iter().flatten().min();
-        let (chunk, next) = self.chunks.get_mut(&input)?;
+        let Head { chunk, next, row_bytes } = self.chunks.get_mut(&input)?;
+        let row_bytes = *row_bytes;
         let rest = &chunk.times[*next..];
         let rest = &rest[..rest.len().min(limit)];
         let rows = match bound {
@@ -98,10 +120,10 @@ impl Heads {
         if !last {
             self.next.push(Reverse((chunk.times[end], input)));
             *next = end;
-            return Some(Segment { input, chunk: Arc::clone(chunk), start, end, last });
+            return Some(Segment { input, chunk: Arc::clone(chunk), start, end, row_bytes, last });
         }
-        let (chunk, _) = self.chunks.remove(&input)?;
-        Some(Segment { input, chunk, start, end, last })
+        let Head { chunk, .. } = self.chunks.remove(&input)?;
+        Some(Segment { input, chunk, start, end, row_bytes, last })
     }
 }
 
@@ -110,6 +132,7 @@ impl Heads {
 pub struct Gathering {
     segments: Vec<Segment>,
     rows: usize,
+    bytes: usize,
     mixed: bool,
     rejected: bool,
 }
@@ -118,6 +141,16 @@ impl Gathering {
     /// Number of rows, rejected ones included.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// Size of the rows in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether a source with these limits returns the batch.
+    pub fn is_full(&self, context: &SourceContext) -> bool {
+        self.rows >= context.max_rows.get() || self.bytes >= context.max_bytes.get()
     }
 
     /// Adds the rows that follow. They are returned if they must go into the next batch: a batch can mix rows of
@@ -133,6 +166,7 @@ impl Gathering {
         }
         (self.rejected, self.mixed) = (rejected, mixed);
         self.rows += segment.rows();
+        self.bytes += segment.rows() * segment.row_bytes;
         self.segments.push(segment);
         Ok(())
     }

@@ -53,6 +53,11 @@ pub trait Rows: Send {
         false
     }
 
+    /// Whether rows come as they happen.
+    fn is_live(&self) -> bool {
+        false
+    }
+
     /// Number of rows that were lost since the last call, because they arrived faster than they were read.
     fn dropped(&mut self) -> u64 {
         0
@@ -84,6 +89,31 @@ pub struct Place {
 impl Place {
     /// Position of the first row.
     pub const START: Place = Place { offset: 0, line: 1, after_return: false };
+}
+
+/// Maximum length of a line in bytes. A longer one ends the input with an error, as it may never end.
+pub const MAX_LINE: usize = 1 << 30;
+
+/// Measures input that is skipped while the next row is searched for, so that the caller is asked from time to time
+/// whether the run goes on.
+#[derive(Debug)]
+pub struct Skipping {
+    deadline: Option<Instant>,
+    bytes: usize,
+}
+
+impl Skipping {
+    /// Nothing has been skipped yet.
+    pub fn new(deadline: Option<Instant>) -> Skipping {
+        Skipping { deadline, bytes: 0 }
+    }
+
+    /// Counts bytes that were skipped. Whether they are many, and the deadline has passed.
+    pub fn pause_after(&mut self, bytes: usize) -> bool {
+        const MANY: usize = 16 << 20;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.bytes > MANY && self.deadline.is_some_and(|deadline| deadline < Instant::now())
+    }
 }
 
 /// Gathers rows into batches.
@@ -197,6 +227,10 @@ impl<R: Rows> Source for RowSource<R> {
         self.rows.offers()
     }
 
+    fn is_live(&self) -> bool {
+        self.rows.is_live()
+    }
+
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
         if self.end.end_if_stopped(&self.context.stop) {
             return self.end.take_result();
@@ -210,7 +244,7 @@ impl<R: Rows> Source for RowSource<R> {
         let mut first = None;
         while (batch.held() < self.context.max_rows.get()
             || first.as_ref().is_some_and(FirstTime::wants_more))
-            && self.rows.place().offset - start < MAX_BYTES
+            && self.rows.place().offset - start < self.context.max_bytes.get() as u64
         {
             match self.rows.next(deadline) {
                 Ok(NextRow::Row) => {}
@@ -263,9 +297,6 @@ impl<R: Rows> Source for RowSource<R> {
 
 /// Time after which an empty batch is returned if no row arrives.
 const IDLE: Duration = Duration::from_secs(1);
-
-/// Maximum size of a batch in bytes: a column of text holds at most 2 GiB.
-const MAX_BYTES: u64 = 64 << 20;
 
 /// A batch under construction.
 #[derive(Default)]

@@ -66,6 +66,9 @@ const MEMORY: usize = 64 << 20;
 const MAX_PARTS: usize = 64;
 /// Rows of a run that are in memory while it is merged.
 const CHUNK: usize = 4096;
+
+/// Number of bytes after which they have fewer.
+const CHUNK_BYTES: usize = 1 << 20;
 /// Time after which an empty batch is returned while the input is being read.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -199,7 +202,7 @@ impl Sorted {
 
     /// Sorts the rows that have been read.
     fn sort(&mut self) -> Result<Vec<RecordBatch>, ArrowError> {
-        self.bytes = 0;
+        let bytes = std::mem::take(&mut self.bytes);
         let batches = std::mem::take(&mut self.unsorted);
         let mut places = Vec::new();
         for (batch, rows) in batches.iter().enumerate() {
@@ -212,7 +215,9 @@ impl Sorted {
             let places: Vec<(usize, usize)> = places.iter().map(|(_, batch, row)| (*batch, *row)).collect();
             arrow::compute::interleave_record_batch(&batches, &places)
         };
-        places.chunks(CHUNK).map(gather).collect()
+        let row_bytes = bytes / places.len().max(1);
+        let chunk = (CHUNK_BYTES / row_bytes.max(1)).clamp(1, CHUNK);
+        places.chunks(chunk).map(gather).collect()
     }
 
     /// Writes a run to disk; if there are too many, merges them into one.
@@ -266,7 +271,7 @@ impl Sorted {
                 skipped => skipped.min(CHUNK),
             };
             let mut batch = Gathering::default();
-            gather(heads, &mut self.parts, &mut batch, wanted)?;
+            gather(heads, &mut self.parts, &mut batch, (wanted, self.context.max_bytes.get()))?;
             self.given.good += batch.rows() as u64;
             if batch.rows() == 0 {
                 return Ok(None);
@@ -284,8 +289,15 @@ fn times(rows: &RecordBatch) -> &Int64Array {
     rows.column(rows.num_columns() - 2).as_primitive::<Int64Type>()
 }
 
-fn gather(heads: &mut Heads, parts: &mut [Part], batch: &mut Gathering, wanted: usize) -> Result<(), Cause> {
+/// Adds that many rows to a batch, or fewer if they have more than that many bytes.
+fn gather(
+    heads: &mut Heads,
+    parts: &mut [Part],
+    batch: &mut Gathering,
+    (wanted, bytes): (usize, usize),
+) -> Result<(), Cause> {
     while batch.rows() < wanted
+        && batch.bytes() < bytes
         && let Some(segment) = heads.take(wanted - batch.rows(), None)
     {
         let (index, last) = (segment.input, segment.last);
@@ -342,7 +354,7 @@ impl Merging {
 
     fn next(&mut self) -> Result<Option<RecordBatch>, Cause> {
         let mut batch = Gathering::default();
-        gather(&mut self.heads, &mut self.parts, &mut batch, CHUNK)?;
+        gather(&mut self.heads, &mut self.parts, &mut batch, (CHUNK, CHUNK_BYTES))?;
         if batch.rows() == 0 {
             return Ok(None);
         }
@@ -386,6 +398,10 @@ impl Source for Sorted {
 
     fn source_files(&self) -> SourceFiles {
         self.inner.source_files()
+    }
+
+    fn is_live(&self) -> bool {
+        self.inner.is_live()
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
