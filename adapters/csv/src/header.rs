@@ -32,6 +32,9 @@ impl Header {
             });
         }
         if !has_header {
+            if let Some(fault) = records.fault().filter(|_| records.len() == 0) {
+                return Err(format!("the first row: {fault}").into());
+            }
             let names = (1..=records.len()).map(|number| format!("c{number}")).collect();
             return Ok(Header { names, is_numbered: true });
         }

@@ -3,6 +3,7 @@
 
 mod header;
 mod notation;
+mod quotes;
 mod record;
 mod sink;
 mod source;

@@ -15,7 +15,7 @@ use fairstream_files::{
 
 use crate::header::Header;
 use crate::notation::Notation;
-use crate::record::Records;
+use crate::record::{Limits, Records};
 
 /// Opens CSV sources.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,11 @@ const OPTIONS: &[OptionDoc] = &[
     OptionDoc::new("empty", "null", "`value` lets an empty field of a String input be the empty string"),
     OptionDoc::new("decimal", ".", "what stands before the decimals: `.` or `,`"),
     ENCODING,
-    OptionDoc::new("max_row", "16777216", "a row with more bytes than this is a bad row"),
+    OptionDoc::new(
+        "max_row",
+        "auto",
+        "a row with more bytes than this is a bad row; `auto` is 16777216, and 65536 for a row of several lines",
+    ),
 ];
 
 impl SourceFactory for CsvSources {
@@ -58,8 +62,12 @@ impl SourceFactory for CsvSources {
         }
     }
 
+    fn takes_several_files(&self) -> bool {
+        true
+    }
+
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
-        let files = several_files(&request.location, ENDINGS);
+        let files = several_files(request, ENDINGS);
         match files.map_err(|cause| request.cannot_open(cause))? {
             Some(files) => Ok(Box::new(Folder::open(request, files, open_file)?)),
             None => Ok(Box::new(open_file(request)?)),
@@ -75,9 +83,10 @@ fn open_file(request: &SourceRequest) -> Result<RowSource<CsvRows>, SourceError>
     let settings = Settings::read(&request.options, location).map_err(bad_option)?;
     let input = Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
     let input = input.decoded(settings.encoding);
-    let mut records = Records::new(input, settings.delimiter, settings.max_row);
+    let mut records = Records::new(input, settings.delimiter, settings.limits);
     let header =
         Header::read(&mut records, settings.has_header, settings.finds_delimiter).map_err(open_failed)?;
+    records.expect_fields(header.len());
 
     let (mut fields, mut wanted) = (Vec::new(), Vec::new());
     for column in &request.wanted {
@@ -137,6 +146,10 @@ struct CsvRows {
 impl Rows for CsvRows {
     fn name(&self) -> &str {
         self.records.name()
+    }
+
+    fn is_live(&self) -> bool {
+        self.records.is_live()
     }
 
     fn next(&mut self, deadline: Option<Instant>) -> io::Result<NextRow> {
@@ -209,7 +222,7 @@ struct Settings {
     delimiter: u8,
     /// Whether another delimiter is tried if the first row has no comma.
     finds_delimiter: bool,
-    max_row: usize,
+    limits: Limits,
     notation: Notation,
 }
 
@@ -253,7 +266,10 @@ impl Settings {
             time_format: options.parse("time_format", TimeFormat::Auto)?,
             delimiter,
             finds_delimiter,
-            max_row: options.parse("max_row", 16 << 20)?,
+            limits: match options.text("max_row") {
+                None | Some("auto") => Limits::default(),
+                Some(_) => Limits::of(options.parse("max_row", 0)?),
+            },
             notation: Notation {
                 null: options.text("null").unwrap_or_default().to_owned(),
                 empty_is_value: one_of("empty", "null", ["null", "value"])?,
@@ -268,6 +284,8 @@ fn wrong_length(records: &Records, header: &Header) -> String {
     let fields = |count| if count == 1 { "1 field".to_owned() } else { format!("{count} fields") };
     let hint = if lines > 1 {
         format!("; it runs over {lines} lines: is a quote not closed?")
+    } else if records.is_cut_off() && found < header.len() {
+        "; the input ends within it: is it cut off?".to_owned()
     } else {
         String::new()
     };
