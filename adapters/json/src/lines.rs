@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use fairstream_files::{Filled, Input, NextRow, Place};
+use fairstream_files::{Filled, Input, MAX_LINE, NextRow, Place, Skipping};
 
 /// Reads lines one after another. Empty lines are skipped.
 pub(crate) struct Lines {
@@ -20,6 +20,8 @@ pub(crate) struct Lines {
     ended: bool,
     /// Whether the current line has grown too long, so that its beginning has been dropped.
     oversize: bool,
+    /// Number of bytes of the current line that have been dropped.
+    dropped: usize,
     fault: Option<String>,
     number: u64,
     /// Position of the line after the current one.
@@ -38,6 +40,7 @@ impl Lines {
             offset: 0,
             ended: false,
             oversize: false,
+            dropped: 0,
             fault: None,
             number: 1,
             place: Place::START,
@@ -48,8 +51,14 @@ impl Lines {
         self.input.name()
     }
 
+    /// Whether bytes come as they are written.
+    pub(crate) fn is_live(&self) -> bool {
+        self.input.is_live()
+    }
+
     /// Advances to the next line that is not empty. Waits for it, but not past the deadline.
     pub(crate) fn read(&mut self, deadline: Option<Instant>) -> io::Result<NextRow> {
+        let mut skipping = Skipping::new(deadline);
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 let end = self.searched + end;
@@ -63,6 +72,9 @@ impl Lines {
                 let end = self.buffer.len();
                 let is_line = (end > self.next || self.oversize) && self.complete(end, end);
                 return Ok(if is_line { NextRow::Row } else { NextRow::End });
+            }
+            if skipping.pause_after(self.next) {
+                return Ok(NextRow::NotYet);
             }
             match self.refill(deadline)? {
                 Filled::More => {}
@@ -119,7 +131,12 @@ impl Lines {
     fn refill(&mut self, deadline: Option<Instant>) -> io::Result<Filled> {
         self.oversize |= self.buffer.len() - self.next > self.max_line;
         if self.oversize {
+            self.dropped += self.buffer.len() - self.next;
             self.next = self.buffer.len();
+            if self.dropped > MAX_LINE {
+                let reason = format!("a line is longer than {MAX_LINE} bytes: is it text in lines?");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            }
         }
         self.buffer.drain(..self.next);
         self.offset += self.next as u64;
@@ -136,6 +153,7 @@ impl Lines {
         }
         let line = &self.buffer[start..end];
         let is_oversize = std::mem::take(&mut self.oversize) || line.len() > self.max_line;
+        self.dropped = 0;
         let is_empty = !is_oversize && line.trim_ascii().is_empty();
         self.fault = is_oversize.then(|| {
             format!(

@@ -335,14 +335,40 @@ fn text(raw: &str) -> Result<Cow<'_, str>, String> {
     }
 }
 
-/// The digits of an integer that is written like `5.0` or `5e3`, without point and exponent.
+/// The digits of an integer that is written like `5.0` or `5e3`, without point and exponent, exactly. `None` if it is
+/// none, or longer than any integer.
 fn whole(raw: &str) -> Option<String> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if !raw.contains(['.', 'e', 'E']) {
-        return None;
+    /// Number of digits that an `i128` holds in any case.
+    const MOST: usize = 38;
+    let (number, exponent) = match raw.split_once(['e', 'E']) {
+        Some((number, exponent)) => (number, exponent.parse::<i64>().ok()?),
+        None if raw.contains('.') => (raw, 0),
+        None => return None,
+    };
+    let (sign, number) = number.strip_prefix('-').map_or(("", number), |number| ("-", number));
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let fraction = fraction.trim_end_matches('0');
+    // The digits, followed by this number of zeros.
+    let digits = [whole, fraction].concat();
+    let digits = digits.trim_start_matches('0');
+    if digits.is_empty() {
+        return Some("0".to_owned());
     }
-    let value: f64 = raw.parse().ok()?;
-    (value.fract() == 0.0 && value.abs() <= EXACT).then(|| format!("{value:.0}"))
+    let zeros = exponent.checked_sub(i64::try_from(fraction.len()).ok()?)?;
+    let digits = match usize::try_from(zeros) {
+        Ok(zeros) if zeros <= MOST => [digits, &"0".repeat(zeros)].concat(),
+        Ok(_) => return None,
+        // Digits behind the point have to be zeros.
+        Err(_) => {
+            let behind = usize::try_from(zeros.unsigned_abs()).ok()?;
+            let (before, behind) = digits.split_at_checked(digits.len().checked_sub(behind)?)?;
+            if behind.bytes().any(|digit| digit != b'0') {
+                return None;
+            }
+            before.to_owned()
+        }
+    };
+    (digits.len() <= MOST).then(|| [sign, &digits].concat())
 }
 
 fn reason(error: &serde_json::Error, line: &str) -> String {
@@ -422,6 +448,32 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// An integer is read exactly, wherever its point is.
+        #[test]
+        fn integers_may_have_a_point_and_an_exponent(
+            value in any::<i64>(),
+            small in -1000..1000_i64,
+            zeros in 0..12_usize,
+            shift in 0..25_i64,
+        ) {
+            for value in [value, small] {
+                let (sign, digits) = if value < 0 { ("-", value.unsigned_abs()) } else { ("", value.unsigned_abs()) };
+                let digits = digits.to_string();
+                let padded = format!("{}{digits}", "0".repeat(25));
+                let (before, behind) = padded.split_at(padded.len() - usize::try_from(shift).unwrap());
+                let before = before.trim_start_matches('0');
+                let before = if before.is_empty() { "0" } else { before };
+                let behind = format!("{behind}{}", "0".repeat(zeros));
+                let behind = if behind.is_empty() { "0" } else { &behind };
+                let shifted = format!("{sign}{before}.{behind}e{shift}");
+                prop_assert_eq!(whole(&shifted), Some(value.to_string()), "{}", shifted);
+                let negative = format!("{value}{}E-{zeros}", "0".repeat(zeros));
+                prop_assert_eq!(whole(&negative), Some(value.to_string()), "{}", negative);
+                let half = format!("{value}.5{}", "0".repeat(zeros));
+                prop_assert_eq!(whole(&half), None);
+            }
+        }
 
         /// If the fast path succeeds, it finds the same values as the slow path.
         #[test]

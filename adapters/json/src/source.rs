@@ -39,8 +39,12 @@ impl SourceFactory for JsonSources {
         }
     }
 
+    fn takes_several_files(&self) -> bool {
+        true
+    }
+
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
-        let files = several_files(&request.location, ENDINGS);
+        let files = several_files(request, ENDINGS);
         match files.map_err(|cause| request.cannot_open(cause))? {
             Some(files) => Ok(Box::new(Folder::open(request, files, open_file)?)),
             None => Ok(Box::new(open_file(request)?)),
@@ -49,7 +53,7 @@ impl SourceFactory for JsonSources {
 
     fn columns(&self, request: &SourceRequest) -> Result<Vec<WantedColumn>, SourceError> {
         let failed = |cause: Cause| request.cannot_open(cause);
-        let files = several_files(&request.location, ENDINGS).map_err(failed)?;
+        let files = several_files(request, ENDINGS).map_err(failed)?;
         let first = files.and_then(|files| files.into_iter().next());
         let location =
             first.map_or_else(|| request.location.clone(), |file| file.path.to_string_lossy().into_owned());
@@ -123,6 +127,10 @@ impl Rows for JsonRows {
             Some(fault) => Err(RejectedRow { row, column: None, reason: fault.to_owned() }),
             None => self.wanted.append(self.lines.text(), row, columns, time),
         }
+    }
+
+    fn is_live(&self) -> bool {
+        self.lines.is_live()
     }
 
     fn is_by_row(&self) -> bool {
