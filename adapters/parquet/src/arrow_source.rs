@@ -52,6 +52,7 @@ impl SourceFactory for ArrowSources {
             schema: Arc::new(Schema::new(fields)),
             moments: Moments::new(format),
             context: request.context.clone(),
+            rest: None,
             heads: Heads::default(),
             place: ArrowPosition { batch: 0, row: 0 },
             batch_rows: 0,
@@ -73,7 +74,9 @@ struct ArrowTable {
     schema: SchemaRef,
     moments: Moments,
     context: SourceContext,
-    /// Rows that have been read and not yet returned.
+    /// Rows that have been read and not been converted.
+    rest: Option<RecordBatch>,
+    /// Rows that have been converted and not been returned.
     heads: Heads,
     place: ArrowPosition,
     /// Number of rows of the current record batch.
@@ -116,11 +119,20 @@ impl ArrowTable {
     fn offer(&mut self, rows: &RecordBatch, skipped: usize) -> Result<(), Cause> {
         self.batch_rows = rows.num_rows() as u64;
         self.place.row = skipped as u64;
-        let rows = rows.slice(skipped, rows.num_rows() - skipped);
-        let chunk = self.binding.decode(&rows, self.rows + 1, &self.schema, &mut self.moments)?;
-        if rows.num_rows() == 0 {
+        if skipped == rows.num_rows() {
             self.place = ArrowPosition { batch: self.place.batch + 1, row: 0 };
+            return Ok(());
         }
+        self.convert(&rows.slice(skipped, rows.num_rows() - skipped))
+    }
+
+    /// Converts as many rows as memory should hold, and adds them to the merge.
+    fn convert(&mut self, rows: &RecordBatch) -> Result<(), Cause> {
+        let within = self.binding.rows_within(rows, self.context.max_bytes.get());
+        let more = rows.num_rows() - within;
+        self.rest = (more > 0).then(|| rows.slice(within, more));
+        let rows = rows.slice(0, within);
+        let chunk = self.binding.decode(&rows, self.rows + 1, &self.schema, &mut self.moments)?;
         self.heads.offer(0, chunk);
         Ok(())
     }
@@ -131,7 +143,7 @@ impl ArrowTable {
         // Empty batches are returned from time to time, so that acknowledgements are processed while no rows
         // arrive.
         let mut deadline = Instant::now().checked_add(IDLE);
-        while batch.rows() < max_rows {
+        while !batch.is_full(&self.context) {
             if let Some(segment) = self.heads.take(max_rows - batch.rows(), None) {
                 if batch.rows() == 0 {
                     deadline = Instant::now().checked_add(self.context.max_age);
@@ -144,6 +156,10 @@ impl ArrowTable {
                 }
                 // A segment is refused only if rows of several inputs are mixed, and there is one input.
                 let _ = batch.add(segment);
+                continue;
+            }
+            if let Some(rest) = self.rest.take() {
+                self.convert(&rest)?;
                 continue;
             }
             match self.ipc.next(deadline)? {

@@ -12,6 +12,7 @@ use fairstream_files::{Chunk, DataFile, no_time_column, partition_value, repeate
 use crate::convert::{Conversion, Misfit};
 use crate::moments::{Moments, NEVER, NO_TIME, Times};
 use crate::path::{self, ColumnPath};
+use crate::texts::{self, MAX_VALUE};
 
 /// Location of a requested column.
 #[derive(Clone, Debug)]
@@ -173,9 +174,32 @@ impl Binding {
                 let numbers = first..first + rows.num_rows() as u64;
                 Ok((numbers.map(|number| Time::of_row(number).0).collect(), Vec::new()))
             }
-            FoundTime::Inside(path) => moments.read(&values(path, rows)?),
+            FoundTime::Inside(path) => moments.read(&texts::without_huge(values(path, rows)?)?.0),
             FoundTime::Everywhere(time) => moments.read(&repeated_value(time, rows.num_rows())?),
         }
+    }
+
+    /// How many of the first rows have values of that size in total, at least one of them. Values that are too large by
+    /// themselves are not read, and so have none.
+    pub(crate) fn rows_within(&self, rows: &RecordBatch, bytes: usize) -> usize {
+        /// Rows that are looked at: a batch of Arrow may have any number.
+        const ROWS: usize = 8192;
+        let most = rows.num_rows().min(ROWS);
+        let columns: Vec<ArrayRef> =
+            self.paths().filter_map(|path| path.values(&rows.slice(0, most))).collect();
+        let size_at: Vec<_> = columns.iter().filter_map(texts::sizes).collect();
+        if size_at.is_empty() {
+            return most;
+        }
+        let mut sum = 0;
+        for row in 0..most {
+            sum +=
+                size_at.iter().map(|size_at| size_at(row)).filter(|size| *size <= MAX_VALUE).sum::<usize>();
+            if sum > bytes {
+                return row.max(1);
+            }
+        }
+        most
     }
 
     /// The requested columns of rows, of which the first has the number `first`, as a chunk with `schema`.
@@ -209,7 +233,14 @@ impl Binding {
             let found = self.wanted.iter().find(|(wanted, _)| wanted.name == *field.name());
             columns.push(match found {
                 Some((wanted, Found::Inside(path, conversion))) => {
-                    let (values, misfits) = conversion.apply(&values(path, rows)?)?;
+                    let (values, huge) = texts::without_huge(values(path, rows)?)?;
+                    // Texts may have been read as views.
+                    let of_views = || Conversion::new(values.data_type(), &wanted.data_type);
+                    let is_same = *values.data_type() == path.data_type;
+                    let viewed = if is_same { None } else { of_views() };
+                    let (values, misfits) = viewed.as_ref().unwrap_or(conversion).apply(&values)?;
+                    let too_large = |row| (row, format!("it is larger than {MAX_VALUE} bytes"));
+                    reject(&wanted.name, huge.into_iter().map(too_large).collect());
                     reject(&wanted.name, misfits);
                     values
                 }

@@ -8,8 +8,8 @@ use arrow::ipc::reader::read_footer_length;
 use arrow::ipc::{Block, Message, RecordBatch, root_as_footer, root_as_message};
 use fairstream_core::Cause;
 
-/// Maximum size of a buffer. Texts of a column cannot be longer: their offsets have 32 bits.
-const MOST: i64 = 1 << 31;
+/// Maximum size of a batch in bytes, once it is decompressed: that is how much memory it takes.
+const MOST: i64 = 512 << 20;
 
 /// The extent of a message in the bytes of a stream.
 pub(crate) struct Framed {
@@ -127,12 +127,16 @@ fn check(
         .header_as_record_batch()
         .or_else(|| message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data()));
     let Some(rows) = rows.filter(|rows| rows.compression().is_some()) else { return Ok(()) };
+    let mut sum = 0_i64;
     for buffer in rows.buffers().iter().flatten().filter(|buffer| buffer.length() > 0) {
         let at = usize::try_from(buffer.offset()).map_err(|_| "a buffer begins before its batch")?;
         let claimed = start(at)?.map_or(0, i64::from_le_bytes);
-        if claimed > MOST {
+        // A negative size stands for a buffer that is not compressed.
+        sum = sum.saturating_add(claimed.max(0));
+        if sum > MOST {
             return Err(format!(
-                "a compressed buffer says that it is {claimed} bytes: it is damaged, or its batch is too large"
+                "a compressed batch or dictionary says that it is at least {sum} bytes when it is decompressed, more than \
+                 the {MOST} that are read: it is damaged, or should be written in smaller batches"
             )
             .into());
         }
@@ -206,7 +210,7 @@ mod tests {
             changed
         };
         let refused =
-            |changed: &[u8]| check_all(changed).is_err_and(|reason| reason.contains("compressed buffer"));
+            |changed: &[u8]| check_all(changed).is_err_and(|reason| reason.contains("compressed batch"));
         let places = (0..bytes.len() - 8).filter(|at| refused(&enormous(&bytes, *at)));
         // Numbers have a buffer of values; texts have offsets and bytes. There are no null buffers.
         assert!(places.count() >= 3);
@@ -226,7 +230,7 @@ mod tests {
         check_file(&bytes).unwrap();
         let places = (0..bytes.len() - 8).filter(|at| {
             check_file(&enormous(&bytes, *at))
-                .is_err_and(|error| error.to_string().contains("compressed buffer"))
+                .is_err_and(|error| error.to_string().contains("compressed batch"))
         });
         assert!(places.count() >= 3);
     }

@@ -13,13 +13,15 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
-use parquet::basic::{Compression, Type};
+use parquet::basic::{Compression, Encoding, Type};
+use parquet::errors::ParquetError;
 use parquet::file::reader::Length;
 
 use crate::binding::Binding;
 use crate::moments::{Moments, NEVER};
 use crate::path::ColumnPath;
 use crate::shared::SharedFile;
+use crate::texts;
 
 /// Metadata of a file, known before its rows are read.
 #[derive(Clone, Debug)]
@@ -77,6 +79,8 @@ impl FileOutline {
 pub(crate) struct OpenFile {
     handle: SharedFile,
     metadata: ArrowReaderMetadata,
+    /// The same, with texts that are read as views.
+    viewed: ArrowReaderMetadata,
 }
 
 impl OpenFile {
@@ -91,10 +95,14 @@ impl OpenFile {
         }
         let load = || {
             handle.check_footer()?;
-            ArrowReaderMetadata::load(&handle, ArrowReaderOptions::new())
+            let metadata = ArrowReaderMetadata::load(&handle, ArrowReaderOptions::new())?;
+            let options = ArrowReaderOptions::new().with_schema(texts::with_views(metadata.schema()));
+            // Types that are read in one layout only stay as they are.
+            let viewed = ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options);
+            Ok::<_, ParquetError>((viewed.unwrap_or_else(|_| metadata.clone()), metadata))
         };
-        let metadata = guarded(load).map_err(|cause| in_words(handle.file(), cause))?;
-        Ok(OpenFile { handle, metadata })
+        let (viewed, metadata) = guarded(load).map_err(|cause| in_words(handle.file(), cause))?;
+        Ok(OpenFile { handle, metadata, viewed })
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
@@ -212,8 +220,21 @@ impl OpenFile {
         batch_size: usize,
         skipped: usize,
     ) -> Result<ParquetRecordBatchReader, Cause> {
-        let builder =
-            ParquetRecordBatchReaderBuilder::new_with_metadata(self.handle.clone(), self.metadata.clone());
+        let mut handle = self.handle.clone();
+        let mut batch_size = batch_size;
+        let schema = self.metadata.parquet_schema();
+        let columns = self.metadata.metadata().row_group(group).columns();
+        for (leaf, column) in columns.iter().enumerate().filter(|(leaf, _)| mask.leaf_included(*leaf)) {
+            if column.encodings().any(|encoding| encoding == Encoding::DELTA_BYTE_ARRAY) {
+                handle = handle.with_prefixes();
+                batch_size = batch_size.min(ROWS_WITH_PREFIXES);
+            }
+            if schema.column(leaf).physical_type() == Type::FIXED_LEN_BYTE_ARRAY {
+                let width = usize::try_from(schema.column(leaf).type_length()).unwrap_or_default();
+                batch_size = batch_size.min((texts::MAX_VALUE / width.max(1)).max(1));
+            }
+        }
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(handle, self.viewed.clone());
         let builder = builder.with_row_groups(vec![group]).with_projection(mask).with_batch_size(batch_size);
         Ok(builder.with_offset(skipped).build()?)
     }
@@ -230,6 +251,10 @@ impl OpenFile {
     }
 }
 
+/// Maximum number of rows that are read at once from a column whose values repeat the start of the value before. Each may
+/// be as large as a page.
+const ROWS_WITH_PREFIXES: usize = 128;
+
 /// Reads the rows of a file, one chunk after another.
 pub(crate) struct FileReader {
     file: OpenFile,
@@ -242,6 +267,10 @@ pub(crate) struct FileReader {
     batch_size: usize,
     /// The current row group, and its reader.
     reading: Option<(usize, RowGroup, ParquetRecordBatchReader)>,
+    /// Rows that have been read, and not been returned.
+    rest: Option<RecordBatch>,
+    /// Number of bytes of values in a chunk.
+    max_bytes: usize,
     /// The next row, counted from 0.
     next: u64,
 }
@@ -257,7 +286,7 @@ impl FileReader {
         wanted: &[WantedColumn],
         time: Option<&str>,
         schema: &SchemaRef,
-        batch_size: usize,
+        (batch_size, max_bytes): (usize, usize),
     ) -> Result<FileReader, Cause> {
         let file = OpenFile::open(&outline.file)?;
         let rows = file.metadata.metadata().file_metadata().num_rows();
@@ -274,6 +303,8 @@ impl FileReader {
             before: outline.before,
             batch_size,
             reading: None,
+            rest: None,
+            max_bytes,
             next,
             file,
         })
@@ -294,7 +325,17 @@ impl FileReader {
     /// # Errors
     /// The file cannot be read further. All rows before that have been returned.
     pub(crate) fn next_chunk(&mut self, moments: &mut Moments) -> Result<Option<Chunk>, Cause> {
-        let Some(rows) = self.next_rows()? else { return Ok(None) };
+        let rows = match self.rest.take() {
+            Some(rest) => rest,
+            None => match self.next_rows()? {
+                Some(rows) => rows,
+                None => return Ok(None),
+            },
+        };
+        let within = self.binding.rows_within(&rows, self.max_bytes);
+        let more = rows.num_rows() - within;
+        self.rest = (more > 0).then(|| rows.slice(within, more));
+        let rows = rows.slice(0, within);
         let first = self.before + self.next + 1;
         let chunk = self.binding.decode(&rows, first, &self.schema, moments)?;
         self.next += rows.num_rows() as u64;

@@ -17,7 +17,17 @@ use crate::thrift;
 pub(crate) struct SharedFile {
     file: Arc<File>,
     progress: Arc<ReadProgress>,
+    /// Maximum size of a page in bytes, without compression.
+    most: u64,
 }
+
+/// Maximum size of a page in bytes, without compression: that is how much memory it takes. Most writers begin a new page
+/// at 1 MiB.
+const MOST: u64 = 128 << 20;
+
+/// The same in columns whose values repeat the start of the value before: a page may contain each of its values in full
+/// many times.
+const MOST_WITH_PREFIXES: u64 = 4 << 20;
 
 /// Position of the last read, and how often it was repeated. A file that declares pages without rows can make the
 /// library read the same page forever.
@@ -29,7 +39,13 @@ struct ReadProgress {
 
 impl SharedFile {
     pub(crate) fn new(file: File) -> SharedFile {
-        SharedFile { file: Arc::new(file), progress: Arc::default() }
+        SharedFile { file: Arc::new(file), progress: Arc::default(), most: MOST }
+    }
+
+    /// The same file, of which columns are read whose values repeat the start of the value before.
+    #[must_use]
+    pub(crate) fn with_prefixes(&self) -> SharedFile {
+        SharedFile { most: MOST_WITH_PREFIXES, ..self.clone() }
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -83,8 +99,18 @@ impl ChunkReader for SharedFile {
         let mut reader = self.file.get_read(start)?;
         // Everything before the footer is read at the position of a page header.
         let is_page = start < self.len().saturating_sub(FOOTER_SIZE as u64);
-        if is_page && !thrift::is_credible(reader.fill_buf()?) {
-            return Err(ParquetError::General(thrift::TOO_MANY.to_owned()));
+        if is_page {
+            let header = reader.fill_buf()?;
+            if !thrift::is_credible(header) {
+                return Err(ParquetError::General(thrift::TOO_MANY.to_owned()));
+            }
+            if let Some(size) = thrift::page_size(header).filter(|size| *size > self.most) {
+                return Err(ParquetError::General(format!(
+                    "a page has {size} bytes when it is decompressed, more than the {} that are read; write it with \
+                     smaller pages (`data_page_size`), or without dictionaries",
+                    self.most
+                )));
+            }
         }
         Ok(reader)
     }

@@ -10,13 +10,12 @@ use fairstream_core::{
 };
 use fairstream_files::{
     DataFile, FileMerge, FilesPosition, Fingerprint, FirstTime, MergedFiles, NextRows, SORT, Segment,
-    data_files,
+    data_files, title_of,
 };
 
 use crate::binding::{is_by_row, offers};
 use crate::file::{FileOutline, FileReader, OpenFile};
 use crate::moments::{Moments, NEVER};
-use crate::spill::{Spill, Spilled};
 
 /// Opens Parquet sources.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +61,10 @@ impl SourceFactory for ParquetSources {
         Ok(columns)
     }
 
+    fn takes_several_files(&self) -> bool {
+        true
+    }
+
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
         let location = &request.location;
         let bad_option = |bad| request.refuse(bad);
@@ -70,7 +73,7 @@ impl SourceFactory for ParquetSources {
         let place = request.resume.as_ref().and_then(|position| FilesPosition::read(&position.resume));
         let format = place.map_or(format, |place| place.time_format);
         let mut lake = Lake {
-            name: location.clone(),
+            name: title_of(request),
             time: Some(request.options.text("time").unwrap_or("time").to_owned()),
             wanted: request.wanted.clone(),
             moments: Moments::new(format),
@@ -86,7 +89,11 @@ impl SourceFactory for ParquetSources {
                 "Parquet cannot be read from a pipe; name a file, or send `arrow:-` a stream".into(),
             ));
         }
-        let files = data_files(location, &["parquet"]).map_err(failed)?;
+        let mut files = data_files(location, &["parquet"]).map_err(failed)?;
+        for other in &request.others {
+            let failed = |cause: Cause| SourceError::Open { origin: other.clone(), cause };
+            files.extend(data_files(other, &["parquet"]).map_err(failed)?);
+        }
         lake.look_at(files)?;
         let schedule = lake.schedule(request)?;
         Ok(Box::new(FileMerge::open(lake, schedule, request.resume.as_ref())?))
@@ -106,17 +113,7 @@ struct Lake {
     /// Sorted by path.
     files: Vec<FileOutline>,
     source_files: SourceFiles,
-    open: BTreeMap<usize, Rows>,
-}
-
-/// Source of the rows of an open file.
-enum Rows {
-    /// The file itself.
-    File(Box<FileReader>),
-    /// The file, while its rows are being spilled to disk.
-    Spilling(Box<(FileReader, Option<Spill>)>),
-    /// Rows that were spilled to disk, and the error that followed them.
-    Spilled(Spilled, Option<SourceError>),
+    open: BTreeMap<usize, FileReader>,
 }
 
 /// Maximum number of columns of open files. Each has one or two pages of a megabyte in memory.
@@ -221,33 +218,6 @@ impl Lake {
         let first = open.peek(&binding, &mut self.moments.clone(), usize::MAX).map_err(failed)?;
         Ok(first.unwrap_or(NEVER))
     }
-
-    /// Spills more rows of a file to disk; they are read from there once all have been written.
-    fn spill(
-        &mut self,
-        index: usize,
-        mut reader: FileReader,
-        spill: Option<Spill>,
-    ) -> Result<(), SourceError> {
-        let origin = self.files[index].file.name();
-        let failed = |row, cause| SourceError::Read { origin: origin.clone(), row, cause };
-        let mut spill = match spill {
-            Some(spill) => spill,
-            None => Spill::begin(&self.schema).map_err(|cause| failed(0, cause))?,
-        };
-        let failure = match reader.next_chunk(&mut self.moments) {
-            Ok(Some(chunk)) => {
-                spill.add(&chunk).map_err(|cause| failed(reader.behind(), cause))?;
-                self.open.insert(index, Rows::Spilling(Box::new((reader, Some(spill)))));
-                return Ok(());
-            }
-            Ok(None) => None,
-            Err(cause) => Some(failed(reader.behind(), cause)),
-        };
-        let spilled = spill.finish().map_err(|cause| failed(reader.behind(), cause))?;
-        self.open.insert(index, Rows::Spilled(spilled, failure));
-        Ok(())
-    }
 }
 
 impl MergedFiles for Lake {
@@ -290,52 +260,31 @@ impl MergedFiles for Lake {
     fn open(&mut self, file: usize, behind: u64, _merged: u64) -> Result<(), SourceError> {
         /// Large enough for fast reading, and small enough for hundreds of open files.
         const CHUNK: usize = 8192;
+        const CHUNK_BYTES: usize = 1 << 20;
         let outline = &self.files[file];
         let batch_size = self.context.max_rows.get().min(CHUNK);
+        let max_bytes = self.context.max_bytes.get();
+        let max_bytes = if self.files.len() > 1 { max_bytes.min(CHUNK_BYTES) } else { max_bytes };
+        let sizes = (batch_size, max_bytes);
         let reader =
-            FileReader::open(outline, behind, &self.wanted, self.time.as_deref(), &self.schema, batch_size);
+            FileReader::open(outline, behind, &self.wanted, self.time.as_deref(), &self.schema, sizes);
         let reader = reader.map_err(|cause| SourceError::Open { origin: outline.file.name(), cause })?;
-        let files = self.open.values().filter(|rows| matches!(rows, Rows::File(_))).count();
-        let is_too_much = files > 0 && (files + 1) * reader.columns() > MAX_COLUMNS;
-        let rows = match is_too_much {
-            true => Rows::Spilling(Box::new((reader, None))),
-            false => Rows::File(Box::new(reader)),
-        };
-        self.open.insert(file, rows);
+        self.open.insert(file, reader);
         Ok(())
     }
 
-    fn next_rows(&mut self, file: usize, behind: u64) -> Result<NextRows, SourceError> {
-        let failed = |files: &[FileOutline], row, cause| SourceError::Read {
-            origin: files[file].file.name(),
-            row,
+    fn has_room(&self, file: usize) -> bool {
+        let columns = self.open.get(&file).map_or(0, FileReader::columns);
+        self.open.len() <= 1 || self.open.len() * columns <= MAX_COLUMNS
+    }
+
+    fn next_rows(&mut self, file: usize, _behind: u64) -> Result<NextRows, SourceError> {
+        let Some(reader) = self.open.get_mut(&file) else { return Ok(NextRows::End) };
+        let chunk = reader.next_chunk(&mut self.moments).map_err(|cause| SourceError::Read {
+            origin: self.files[file].file.name(),
+            row: reader.behind(),
             cause,
-        };
-        let chunk = match self.open.get_mut(&file) {
-            None => None,
-            Some(Rows::File(reader)) => {
-                let chunk = reader.next_chunk(&mut self.moments);
-                chunk.map_err(|cause| failed(&self.files, reader.behind(), cause))?
-            }
-            Some(Rows::Spilling(..)) => {
-                if let Some(Rows::Spilling(spilling)) = self.open.remove(&file) {
-                    let (reader, spill) = *spilling;
-                    self.spill(file, reader, spill)?;
-                }
-                return Ok(NextRows::NotYet);
-            }
-            Some(Rows::Spilled(spilled, failure)) => {
-                let chunk = spilled.next_chunk(&self.schema);
-                match (chunk.map_err(|cause| failed(&self.files, behind, cause))?, failure.take()) {
-                    (Some(chunk), later) => {
-                        *failure = later;
-                        Some(chunk)
-                    }
-                    (None, Some(failure)) => return Err(failure),
-                    (None, None) => None,
-                }
-            }
-        };
+        })?;
         Ok(chunk.map_or(NextRows::End, NextRows::Rows))
     }
 

@@ -11,6 +11,32 @@ pub(crate) fn is_credible(bytes: &[u8]) -> bool {
     !matches!(ThriftWalk { bytes, values: bytes.len() }.skip(STRUCT, DEPTH), Err(SkipError::TooMany))
 }
 
+/// The declared size of a page without compression, from the bytes of its header; `None` if there is none.
+pub(crate) fn page_size(bytes: &[u8]) -> Option<u64> {
+    /// Fields of the header: the type of the page, and its size without compression.
+    const KIND: u8 = 1;
+    const SIZE: u8 = 2;
+    const I32: u8 = 5;
+    let mut walk = ThriftWalk { bytes, values: bytes.len() };
+    let mut field = 0;
+    while field < SIZE {
+        let header = walk.byte().ok()?;
+        field = match header >> 4 {
+            0 => return None,
+            more => field + more,
+        };
+        let number = if header & 15 == I32 { walk.number().ok()? } else { return None };
+        if field == SIZE {
+            // Signed numbers are written zigzag; a negative size is reported by the library.
+            return (number & 1 == 0).then_some(number as u64 / 2);
+        }
+        if field != KIND {
+            return None;
+        }
+    }
+    None
+}
+
 /// Maximum depth, as in the library.
 const DEPTH: u8 = 64;
 const STRUCT: u8 = 12;
