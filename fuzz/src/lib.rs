@@ -9,6 +9,7 @@ mod packet;
 mod plugin;
 mod reading;
 mod snapshot;
+mod specification;
 mod tables;
 mod text;
 mod time;
@@ -17,7 +18,7 @@ mod time;
 pub type Check = (&'static str, fn(&[u8]));
 
 /// All checks.
-pub const CHECKS: [Check; 10] = [
+pub const CHECKS: [Check; 12] = [
     ("arrow", tables::arrow),
     ("csv", text::csv),
     ("fairness", fairness::fairness),
@@ -27,7 +28,9 @@ pub const CHECKS: [Check; 10] = [
     ("pcap", packet::pcap),
     ("plugin", plugin::plugin),
     ("snapshot", snapshot::snapshot),
+    ("specification", specification::specification),
     ("time", time::time),
+    ("worker", plugin::worker),
 ];
 
 /// Runs the check of that name.

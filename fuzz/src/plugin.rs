@@ -7,7 +7,7 @@ use std::ptr::{null, null_mut};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::ffi::FFI_ArrowArray;
 use arrow::util::display::array_value_to_string;
-use fairstream_plugin::import;
+use fairstream_plugin::{import, read_answers};
 
 /// The struct of the Arrow C data interface.
 #[repr(C)]
@@ -126,6 +126,24 @@ pub(crate) fn plugin(bytes: &[u8]) {
             for column in batch.columns() {
                 (0..batch.num_rows()).for_each(|row| drop(array_value_to_string(column, row).unwrap()));
             }
+        }
+    }
+}
+
+/// The answers of a worker: every batch that is not refused has the columns that were announced, and values that can be
+/// read.
+pub(crate) fn worker(bytes: &[u8]) {
+    let field = |name: &str, data_type| Field::new(name, data_type, true);
+    let schema = Schema::new(vec![
+        field("_time", DataType::Int64),
+        field("_row", DataType::UInt64),
+        field("t", DataType::Utf8),
+    ]);
+    for batch in read_answers(bytes, &schema) {
+        assert_eq!(batch.schema().fields(), schema.fields());
+        for column in batch.columns() {
+            assert_eq!(column.len(), batch.num_rows());
+            (0..column.len()).for_each(|row| drop(array_value_to_string(column, row).unwrap()));
         }
     }
 }

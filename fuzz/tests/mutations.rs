@@ -118,6 +118,7 @@ mutations! {
     pcap_holds "pcap";
     plugin_holds "plugin";
     time_holds "time";
+    worker_holds "worker";
 }
 
 proptest! {

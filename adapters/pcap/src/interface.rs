@@ -102,6 +102,10 @@ impl Rows for InterfaceRows {
         &self.name
     }
 
+    fn is_live(&self) -> bool {
+        true
+    }
+
     fn next(&mut self, deadline: Option<Instant>) -> io::Result<NextRow> {
         loop {
             match self.capture.next_packet() {

@@ -7,6 +7,8 @@ use fairstream_core::{ANY_OPTION, BadOption, OptionDoc, Options, nearest};
 use fairstream_plugin_abi::abi::{self, Entry, Error, MINOR, OpenSink, OpenSource, Plugin, Str};
 use serde::Deserialize;
 
+use crate::isolated::is_limit;
+
 /// Placeholder for the options of plugins, which are unknown before one is loaded.
 pub(crate) const WHATEVER_IT_TAKES: OptionDoc = OptionDoc {
     name: ANY_OPTION,
@@ -151,6 +153,7 @@ impl Offer {
         let unknown = options.iter().map(|(key, _)| key).find(|key| !names().any(|name| name == *key));
         unknown.map_or(Ok(()), |key| {
             let hint = match nearest(key, names()) {
+                _ if is_limit(key) => "it is for plugins with `isolate=true`".to_owned(),
                 Some(near) => format!("did you mean `{near}`?"),
                 None if known.is_empty() => "it takes none".to_owned(),
                 None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),

@@ -10,7 +10,8 @@ use fairstream_core::{
 };
 use fairstream_plugin_abi::abi::{self, Error, Progress, RawSink, Str};
 
-use crate::library::{Library, WHATEVER_IT_TAKES, json, message};
+use crate::isolated::{self, Isolation, WorkerCommand};
+use crate::library::{Library, json, message};
 
 /// Opens the sinks of plugins.
 #[derive(Clone, Copy, Debug)]
@@ -22,18 +23,32 @@ impl SinkFactory for PluginSinks {
             name: "plugin",
             about: "a sink from a shared library, whose path is the location",
             extensions: &[],
-            options: &[WHATEVER_IT_TAKES],
+            options: &isolated::OPTIONS,
         }
     }
 
     fn open(&self, request: &SinkRequest) -> Result<Box<dyn Sink>, SinkError> {
+        let mut request = request.clone();
+        let isolation = Isolation::of(&mut request.options)
+            .map_err(|bad| SinkError::Option { sink: request.location.clone(), bad })?;
         let failed = |cause: Cause| SinkError::Open { sink: request.location.clone(), cause };
-        let library = Library::load(Path::new(&request.location)).map_err(|error| failed(error.into()))?;
-        open(&library, request)
+        match isolation {
+            #[cfg(unix)]
+            Some(isolation) => {
+                let worker = WorkerCommand::this_executable().map_err(|error| failed(error.into()))?;
+                isolated::sink::open(&worker, isolation, &request)
+            }
+            #[cfg(not(unix))]
+            Some(_) => Err(failed(isolated::ONLY_UNIX.into())),
+            None => {
+                let library = Library::load(Path::new(&request.location));
+                open(&library.map_err(|error| failed(error.into()))?, &request)
+            }
+        }
     }
 }
 
-/// Opens the sink of a plugin.
+/// Opens the sink of a plugin in this process.
 ///
 /// # Errors
 /// The plugin has no sink, or it cannot be opened.

@@ -1,23 +1,20 @@
-//! Sources from plugins.
+//! Sources from plugins. Batches are checked here, whichever process they come from.
 
-use std::ffi::CStr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, UInt64Type};
-use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
-use arrow::ffi_stream::FFI_ArrowArrayStream;
 use fairstream_core::{
-    Adapter, Cause, EventBatch, Position, RejectedRow, Source, SourceError, SourceFactory, SourceRequest,
-    catch_panic,
+    Adapter, EventBatch, Position, RejectedRow, Source, SourceError, SourceFactory, SourceRequest,
 };
 use fairstream_plugin_abi::ROW_COLUMNS;
-use fairstream_plugin_abi::abi::{self, Error, Progress, RawSource, Str};
 
-use crate::check::import;
-use crate::library::{Library, WHATEVER_IT_TAKES, json, message};
+use crate::isolated::{self, Isolation, WorkerCommand};
+use crate::library::Library;
+use crate::loaded::LoadedRows;
+use crate::rows::{PluginRows, RowProgress, Trouble};
 
 /// Opens the sources of plugins.
 #[derive(Clone, Copy, Debug)]
@@ -29,81 +26,59 @@ impl SourceFactory for PluginSources {
             name: "plugin",
             about: "a source from a shared library, whose path is the location",
             extensions: &[],
-            options: &[WHATEVER_IT_TAKES],
+            options: &isolated::OPTIONS,
         }
     }
 
     fn open(&self, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
-        let origin = request.location.clone();
-        let failed = |cause: Cause| SourceError::Open { origin: origin.clone(), cause };
-        let library = Library::load(Path::new(&request.location)).map_err(|error| failed(error.into()))?;
-        open(&library, request)
+        let mut request = request.clone();
+        let isolation = Isolation::of(&mut request.options).map_err(|bad| request.refuse(bad))?;
+        match isolation {
+            #[cfg(unix)]
+            Some(isolation) => {
+                let worker = WorkerCommand::this_executable().map_err(|error| request.cannot_open(error))?;
+                isolated::source::open(&worker, isolation, &request)
+            }
+            #[cfg(not(unix))]
+            Some(_) => Err(request.cannot_open(isolated::ONLY_UNIX)),
+            None => {
+                let library = Library::load(Path::new(&request.location));
+                open(&library.map_err(|error| request.cannot_open(error))?, &request)
+            }
+        }
     }
 }
 
-/// Opens the source of a plugin.
+/// Opens the source of a plugin in this process.
 ///
 /// # Errors
 /// The plugin has no source, or it cannot be opened.
 pub fn open(library: &Library, request: &SourceRequest) -> Result<Box<dyn Source>, SourceError> {
-    let origin = request.location.clone();
-    let failed = |cause: Cause| SourceError::Open { origin: origin.clone(), cause };
-    let (Some(open), Some(offer)) = (library.open_source, &library.source) else {
-        return Err(failed("it offers a sink, not a source".into()));
-    };
-    let bad_option = |bad| SourceError::Option { origin: origin.clone(), bad };
-    offer.check(&request.options, &[]).map_err(bad_option)?;
-    let fields = request.wanted.iter().map(|wanted| Field::new(&wanted.name, wanted.data_type.clone(), true));
-    let wanted = Schema::new(fields.collect::<Vec<_>>());
-    let wanted = FFI_ArrowSchema::try_from(&wanted).map_err(|error| failed(error.into()))?;
-    let options = json(&request.options);
-    let resume = request.resume.as_ref().map_or(&[][..], |position| &position.resume);
-    let max_age = u64::try_from(request.context.max_age.as_millis()).unwrap_or(u64::MAX);
-    let mut raw = Box::new(RawSource::CLOSED);
-    let (mut stream, mut error) = (FFI_ArrowArrayStream::empty(), Error::NONE);
-    // SAFETY: all borrowed arguments outlive the call, and the output structs are ours.
-    let code = unsafe {
-        open(
-            Str::of(options.as_bytes()),
-            &raw const wanted,
-            request.context.max_rows.get() as u64,
-            max_age,
-            Str::of(resume),
-            &raw mut stream,
-            &raw mut *raw,
-            &raw mut error,
-        )
-    };
-    if code != abi::code::OK {
-        return Err(failed(message(&mut error, code).into()));
-    }
-    let broken = |reason: String| SourceError::Broken { origin: origin.clone(), reason };
-    if raw.size < size_of::<RawSource>() {
-        let (size, expected) = (raw.size, size_of::<RawSource>());
-        return Err(broken(format!("its FairstreamSource has {size} bytes, and {expected} are needed")));
-    }
-    if raw.release.is_none() || raw.progress.is_none() || stream.get_next().is_none() {
-        return Err(broken("a function is missing that the header asks for".to_owned()));
-    }
-    let handle = Arc::new(Handle(Mutex::new(Some(raw))));
-    let mut stream = PluginStream(stream);
-    let schema = stream.schema().and_then(|schema| check_schema(schema, request)).map_err(broken)?;
-    let weak = Arc::downgrade(&handle);
-    request.context.stop.on_stop(move || {
-        if let Some(handle) = weak.upgrade() {
-            handle.cancel();
-        }
-    });
+    let rows = LoadedRows::open(library, request)?;
+    let name = format!("{} ({} {})", request.location, library.name, library.version);
+    let schema = rows.schema().clone();
+    checked(Box::new(rows), schema, name, request)
+}
+
+/// The source of a plugin's rows, which are checked as they come.
+///
+/// # Errors
+/// The schema is not what was asked for.
+pub(crate) fn checked(
+    rows: Box<dyn PluginRows>,
+    schema: Schema,
+    name: String,
+    request: &SourceRequest,
+) -> Result<Box<dyn Source>, SourceError> {
+    let broken = |reason: String| SourceError::Broken { origin: request.location.clone(), reason };
+    let schema = check_schema(schema, request).map_err(broken)?;
     let is_own = |field: &&Arc<Field>| !ROW_COLUMNS.iter().any(|(name, _)| field.name() == name);
     let own: Vec<Arc<Field>> = schema.fields().iter().filter(is_own).cloned().collect();
     Ok(Box::new(PluginSource {
-        name: format!("{origin} ({} {})", library.name, library.version),
-        row_schema: Arc::new(schema),
+        name,
         schema: Arc::new(Schema::new(own)),
-        stream,
-        handle,
+        rows,
         last_row: 0,
-        end: request.resume.clone().unwrap_or_default(),
         ended: false,
         request: request.clone(),
     }))
@@ -134,112 +109,12 @@ fn check_schema(schema: Schema, request: &SourceRequest) -> Result<Schema, Strin
     }
 }
 
-/// The plugin's struct of an open source. Any thread may cancel it.
-struct Handle(Mutex<Option<Box<RawSource>>>);
-
-// SAFETY: the contract permits use from any thread, by one thread at a time; only `cancel` may be called
-// concurrently.
-unsafe impl Send for Handle {}
-// SAFETY: as above; shared use is behind the lock, or is `cancel`.
-unsafe impl Sync for Handle {}
-
-impl Handle {
-    fn cancel(&self) {
-        let mut raw = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(raw) = raw.as_mut()
-            && let Some(cancel) = raw.cancel
-        {
-            // SAFETY: it has not been released; `cancel` may be called at any time.
-            unsafe { cancel(&raw mut **raw) };
-        }
-    }
-
-    fn with<T>(&self, work: impl FnOnce(*mut RawSource, &RawSource) -> T) -> Option<T> {
-        let mut raw = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        raw.as_mut().map(|raw| {
-            let pointer = &raw mut **raw;
-            work(pointer, raw)
-        })
-    }
-
-    fn release(&self) {
-        let raw = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(mut raw) = raw
-            && let Some(release) = raw.release
-        {
-            // SAFETY: this is the only call of `release`, and the last use of the struct.
-            unsafe { release(&raw mut *raw) };
-        }
-    }
-}
-
-/// The batches of an open source.
-struct PluginStream(FFI_ArrowArrayStream);
-
-// SAFETY: the contract permits use from any thread, by one thread at a time.
-unsafe impl Send for PluginStream {}
-
-impl PluginStream {
-    fn schema(&mut self) -> Result<Schema, String> {
-        let Some(get_schema) = self.0.get_schema() else { return Err("its stream has no schema".to_owned()) };
-        let mut schema = FFI_ArrowSchema::empty();
-        // SAFETY: both structs are ours and outlive the call.
-        let code = unsafe { get_schema(&raw mut self.0, &raw mut schema) };
-        if code != 0 {
-            return Err(self.last_error(code));
-        }
-        let read = catch_panic(|| Schema::try_from(&schema));
-        let read = read.map_err(|panic| format!("its schema is none: {panic}"))?;
-        read.map_err(|error| format!("its schema is none: {error}"))
-    }
-
-    /// The next batch; `None` at the end.
-    fn next(&mut self, schema: &Schema) -> Result<Option<RecordBatch>, Trouble> {
-        let Some(get_next) = self.0.get_next() else { return Ok(None) };
-        let mut array = FFI_ArrowArray::empty();
-        // SAFETY: both structs are ours and outlive the call.
-        let code = unsafe { get_next(&raw mut self.0, &raw mut array) };
-        if code != 0 {
-            return Err(Trouble::Failed(self.last_error(code)));
-        }
-        if array.is_released() {
-            return Ok(None);
-        }
-        // SAFETY: the stream has just filled it.
-        unsafe { import(array, schema) }.map(Some).map_err(Trouble::Broken)
-    }
-
-    fn last_error(&mut self, code: i32) -> String {
-        let unknown = || format!("it gives no reason (code {code})");
-        let Some(get_last_error) = self.0.get_last_error() else { return unknown() };
-        // SAFETY: the stream is ours, and its text lives until the next call on it.
-        let text = unsafe { get_last_error(&raw mut self.0) };
-        if text.is_null() {
-            return unknown();
-        }
-        // SAFETY: the Arrow C stream interface guarantees that the text ends with a zero.
-        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-    }
-}
-
-/// Why there is no batch.
-enum Trouble {
-    /// The plugin returned an error.
-    Failed(String),
-    /// The plugin returned an invalid batch.
-    Broken(String),
-}
-
 struct PluginSource {
     name: String,
-    /// Schema of the plugin's batches, and of the returned batches.
-    row_schema: SchemaRef,
+    /// Schema of the returned batches.
     schema: SchemaRef,
-    /// Declared before the handle, so that it is released first.
-    stream: PluginStream,
-    handle: Arc<Handle>,
+    rows: Box<dyn PluginRows>,
     last_row: u64,
-    end: Position,
     ended: bool,
     request: SourceRequest,
 }
@@ -249,30 +124,13 @@ impl PluginSource {
         SourceError::Broken { origin: self.name.clone(), reason: reason.into() }
     }
 
-    fn cannot_read(&self, reason: String) -> SourceError {
-        SourceError::Read { origin: self.name.clone(), row: self.last_row, cause: reason.into() }
-    }
-
-    /// The progress that the plugin reports.
-    fn progress(&self) -> Result<(Position, u64, bool), SourceError> {
-        let (mut progress, mut error) = (Progress::NONE, Error::NONE);
-        let reported = self.handle.with(|raw, functions| {
-            let Some(report) = functions.progress else { return Err(self.broken("it has no `progress`")) };
-            // SAFETY: the source is open, and the output structs are ours.
-            let code = unsafe { report(raw, &raw mut progress, &raw mut error) };
-            if code != abi::code::OK {
-                return Err(self.cannot_read(message(&mut error, code)));
+    fn trouble(&self, trouble: Trouble) -> SourceError {
+        match trouble {
+            Trouble::Failed(reason) => {
+                SourceError::Read { origin: self.name.clone(), row: self.last_row, cause: reason.into() }
             }
-            // SAFETY: the bytes live until the next call on the source.
-            let resume = unsafe { progress.resume.bytes() };
-            let resume = resume.ok_or_else(|| self.broken("its position is not there"))?;
-            Ok((
-                Position { rows: progress.rows, resume: resume.into() },
-                progress.dropped,
-                progress.is_relative != 0,
-            ))
-        });
-        reported.unwrap_or_else(|| Err(self.broken("it is closed")))
+            Trouble::Broken(reason) => self.broken(reason),
+        }
     }
 
     /// Converts a plugin's batch to events.
@@ -322,10 +180,10 @@ impl PluginSource {
             numbers =
                 numbers.iter().zip(&good).filter(|(_, good)| *good == Some(true)).map(|(n, _)| *n).collect();
         }
-        let (end, dropped, relative) = self.progress()?;
-        self.end = end;
-        let mut events = EventBatch::new(rows, times, numbers, self.end.clone());
-        (events.rejected, events.dropped, events.relative) = (rejected, dropped, relative);
+        let progress = self.rows.progress();
+        let RowProgress { end, dropped, is_relative } = progress.map_err(|trouble| self.trouble(trouble))?;
+        let mut events = EventBatch::new(rows, times, numbers, end);
+        (events.rejected, events.dropped, events.relative) = (rejected, dropped, is_relative);
         Ok(events)
     }
 }
@@ -343,38 +201,16 @@ impl Source for PluginSource {
         if self.ended {
             return Ok(None);
         }
-        let schema = Arc::clone(&self.row_schema);
-        let next = self.stream.next(&schema);
-        let batch = match next {
+        let batch = match self.rows.next() {
             Ok(Some(batch)) => self.events(&batch).map(Some),
             Ok(None) => Ok(None),
-            Err(Trouble::Failed(reason)) => Err(self.cannot_read(reason)),
-            Err(Trouble::Broken(reason)) => Err(self.broken(format!("it gives {reason}"))),
+            Err(trouble) => Err(self.trouble(trouble)),
         };
         self.ended = !matches!(batch, Ok(Some(_)));
         batch
     }
 
     fn acknowledge(&mut self, through: &Position) -> Result<(), SourceError> {
-        let mut error = Error::NONE;
-        let code = self.handle.with(|raw, functions| match functions.acknowledge {
-            None => abi::code::OK,
-            // SAFETY: the source is open, and all borrowed arguments outlive the call.
-            Some(acknowledge) => unsafe {
-                acknowledge(raw, through.rows, Str::of(&through.resume), &raw mut error)
-            },
-        });
-        match code.unwrap_or(abi::code::OK) {
-            abi::code::OK => Ok(()),
-            code => Err(self.cannot_read(message(&mut error, code))),
-        }
-    }
-}
-
-impl Drop for PluginSource {
-    fn drop(&mut self) {
-        // The stream is released first, as the header requires.
-        self.stream.0 = FFI_ArrowArrayStream::empty();
-        self.handle.release();
+        self.rows.acknowledge(through).map_err(|trouble| self.trouble(trouble))
     }
 }

@@ -74,10 +74,12 @@ pub unsafe fn open_source(
             stop: stop.clone(),
             max_rows: at_least_one(max_rows).unwrap_or(SourceContext::default().max_rows),
             max_age: Duration::from_millis(max_age_ms),
+            ..SourceContext::default()
         };
         let (location, options) = options;
         let request = SourceRequest {
             location,
+            others: Vec::new(),
             options,
             wanted: wanted
                 .fields()
