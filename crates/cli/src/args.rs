@@ -17,7 +17,7 @@ use crate::sweep::SweepArguments;
     name = "fairstream",
     bin_name = "fairstream",
     version,
-    after_help = "Exit codes: 0 nothing violated, 1 violated, 2 error, 130 interrupted.
+    after_help = "Exit codes: 0 nothing violated, 1 violated, 2 error, 3 violated and then an error, 130 interrupted.
 
 Try:  fairstream run specs/hiring.toml examples/hiring/events.csv"
 )]
@@ -80,7 +80,7 @@ Examples:
   zcat events.csv.gz | fairstream run hiring.toml csv:-
       rows from a pipe, evaluated as they come
 
-Exit codes: 0 nothing violated, 1 violated, 2 error, 130 interrupted.")]
+Exit codes: 0 nothing violated, 1 violated, 2 error, 3 violated and then an error, 130 interrupted.")]
 pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) input: InputArguments,
@@ -107,17 +107,28 @@ pub(crate) struct RunArguments {
     pub(crate) since: Option<Time>,
 
     /// Leave out events after this; after the last event the clock runs on to here
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = last_time)]
     pub(crate) until: Option<Time>,
 
     /// Let rows be this late, such as 10m: they wait that long to be put in order of time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "0s")]
     pub(crate) reorder: Duration,
 
+    /// Refuse a row that is further ahead of the row before it in its input, such as 30d: one wrong date would make all
+    /// later rows late
+    /// [default: a day ahead of the row before and of the clock of this machine is refused from a pipe, and reported from a
+    /// file]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) max_jump: Option<Duration>,
+
     /// What to do about a row that cannot be read: `stop` with an error, `skip` it and say so, or
     /// skip it and list it in a CSV file with `file=PATH`
     #[arg(long, value_name = "POLICY", default_value = "stop")]
     pub(crate) on_bad_row: OnBadRow,
+
+    /// End with an error if more of the rows than this were skipped: too many for the verdicts to be about the data
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "1%")]
+    pub(crate) max_bad: f64,
 
     /// What evaluates SPEC: `compiled` is fast, `reference` is the RTLola interpreter
     #[arg(long, value_name = "ENGINE", value_enum, default_value_t = EngineKind::Compiled)]
@@ -247,6 +258,37 @@ pub(crate) struct InputArguments {
     /// Put the rows of each input in order of time first; what does not fit into memory waits in TMPDIR
     #[arg(long)]
     pub(crate) sort: bool,
+
+    /// Trust this fairness file, as it is: it may load plugins, and read and write outside of its folder. May be given
+    /// several times
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trust: Vec<PathBuf>,
+}
+
+/// A time, or a date that no time can have, for "for ever".
+fn last_time(text: &str) -> Result<Time, String> {
+    let read = |text: &str| text.parse::<Time>();
+    let is_far = |year: &str| year.bytes().all(|byte| byte.is_ascii_digit()) && year > "2261";
+    match (read(text), text.split_at_checked(4)) {
+        (Ok(time), _) => Ok(time),
+        (Err(_), Some((year, rest))) if is_far(year) && read(&format!("2000{rest}")).is_ok() => {
+            Ok(Time(i64::MAX))
+        }
+        (Err(error), _) => Err(error.to_string()),
+    }
+}
+
+/// A share such as `1%` or `0.01`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, of) = match text.strip_suffix('%') {
+        Some(number) => (number.trim(), 100.0),
+        None => (text, 1.0),
+    };
+    let share = number.parse::<f64>().map(|number| number / of);
+    share
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| format!("`{text}` is no share; write it as 1% or 0.01"))
 }
 
 #[derive(Clone, Debug)]

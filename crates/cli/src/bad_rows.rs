@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
-use fairstream_core::{BadRowPolicy, RejectedRow};
+use fairstream_core::{BadRowPolicy, RejectedRow, visible};
 
 use crate::args::OnBadRow;
 use crate::note;
@@ -39,7 +39,10 @@ pub(crate) fn policy(on_bad_row: &OnBadRow) -> anyhow::Result<BadRowPolicy> {
             BadRowPolicy::Skip(Arc::new(move |source: &str, bad: &RejectedRow| {
                 let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
                 let row = bad.row.to_string();
-                list.write_record([source, &row, bad.column.as_deref().unwrap_or_default(), &bad.reason])?;
+                let column = bad.column.as_deref().unwrap_or_default();
+                list.write_record(
+                    [source, &row, column, &bad.reason].map(|field| visible(field).into_owned()),
+                )?;
                 list.flush()?;
                 Ok(())
             }))

@@ -8,11 +8,12 @@ use fairstream_fairness::Compiled;
 
 use crate::args::{CheckArguments, EngineKind};
 use crate::joins::Joins;
+use crate::load::{Monitor, Plugins};
 use crate::progress::counted;
 use crate::{ExitStatus, load, print};
 
 pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
-    let monitor = load::monitor(&arguments.input)?;
+    let monitor = load::monitor(&arguments.input, Plugins::LeaveOut)?;
     monitor.check(EngineKind::Compiled, &arguments.input.spec)?;
     let mut text = format!("{}\n", arguments.input.spec.display());
     match &monitor.fairness {
@@ -22,10 +23,17 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
     if arguments.plan {
         plan(&mut text, &CompiledEngine::new(&monitor.spec, Time(0))?.explain());
     }
+    for error in [&monitor.untrusted_plugins, &monitor.untrusted_sinks].into_iter().flatten() {
+        // The same errors end a run.
+        let _ = write!(text, "\n{}\n", error.to_string().replace("error: ", "warning: "));
+    }
     // Printed before the inputs are opened, which may fail.
     print(&text)?;
 
     let context = SourceContext::default();
+    if !monitor.plugins.is_empty() {
+        return with_plugins(&monitor, &context);
+    }
     let joins = Joins::read(&monitor, &context)?;
     let inputs = monitor.sources(TimeRange::default(), &context, &joins)?;
     if !inputs.is_empty() {
@@ -39,6 +47,21 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
         print(&text)?;
     }
     Ok(ExitStatus::NothingViolated)
+}
+
+/// Opens the inputs that are no plugins. Which columns are missing is not known.
+fn with_plugins(monitor: &Monitor, context: &SourceContext) -> anyhow::Result<ExitStatus> {
+    monitor.sources(TimeRange::default(), context, &Joins::none())?;
+    let mut text = String::new();
+    for plugin in &monitor.plugins {
+        let sentence = format!(
+            "{} is a plugin, and `check` loads no code: its columns are known when it runs.",
+            plugin.location
+        );
+        text.push('\n');
+        paragraph(&mut text, "", &sentence);
+    }
+    print(&text)
 }
 
 /// Describes in sentences what a fairness file monitors.
@@ -96,6 +119,9 @@ fn outline(text: &mut String, spec: &Specification) {
     }
 }
 
+/// How far names are padded.
+const WIDEST: usize = 60;
+
 /// Describes how streams are evaluated, with warnings last.
 fn plan(text: &mut String, explanations: &[Explanation]) {
     *text += "\nis evaluated\n";
@@ -119,7 +145,8 @@ fn section(
     describe: impl Fn(&Outline) -> String,
 ) {
     let streams: Vec<&Outline> = outline.iter().filter(|stream| stream.role == role).collect();
-    let width = streams.iter().map(|stream| stream.name.chars().count()).max().unwrap_or_default();
+    let width =
+        streams.iter().map(|stream| stream.name.chars().count()).max().unwrap_or_default().min(WIDEST);
     if !streams.is_empty() {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\n{title}");

@@ -5,7 +5,7 @@ use fairstream_fairness::FairnessFile;
 
 use crate::args::CompileArguments;
 use crate::registry::Address;
-use crate::{ExitStatus, load, median, print, sample};
+use crate::{ExitStatus, load, median, print_file, sample};
 
 pub(crate) fn compile(arguments: &CompileArguments) -> anyhow::Result<ExitStatus> {
     let path = &arguments.file;
@@ -17,5 +17,5 @@ pub(crate) fn compile(arguments: &CompileArguments) -> anyhow::Result<ExitStatus
     median::set(&mut file, &inputs)?;
     let known = sample::columns(&inputs, file.time(), file.time_format())?;
     let (compiled, _) = load::compile(&file, &known)?;
-    print(compiled.rtlola())
+    print_file(compiled.rtlola())
 }

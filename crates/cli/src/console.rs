@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fairstream_core::{
     Adapter, Kind, OptionDoc, Position, RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest, Time,
-    Value, Verdict, VerdictBatch,
+    Value, Verdict, VerdictBatch, brief, visible,
 };
 
 use fairstream_fairness::{Judge, when};
@@ -105,7 +105,8 @@ struct Trigger {
 
 impl Trigger {
     fn summary(&self, so_far: &str) -> String {
-        let Trigger { message, fired, first, last, shown, .. } = self;
+        let Trigger { fired, first, last, shown, .. } = self;
+        let message = visible(&self.message);
         let (first, last) = (first.for_people(), last.for_people());
         let instances = match shown.len() {
             1 => String::new(),
@@ -165,9 +166,10 @@ impl Sink for Console {
             }
             (None, false) => text.push('\n'),
         }
-        let width = self.triggers.iter().map(|trigger| trigger.stream.len()).max().unwrap_or_default();
+        let width = self.triggers.iter().map(|trigger| trigger.stream.len());
+        let width = width.max().unwrap_or_default().min(WIDEST);
         for trigger in &self.triggers {
-            let name = self.style.alarming(&format!("{:<width$}", trigger.stream));
+            let name = self.style.alarming(&format!("{:<width$}", visible(&trigger.stream)));
             let _ = writeln!(text, "{name}  {}", trigger.summary(so_far));
         }
         match print(&self.style.cleared(&text)) {
@@ -198,12 +200,11 @@ impl Console {
         let new =
             trigger.shown.len() < INSTANCES && trigger.shown.insert(verdict.instance.map(str::to_owned));
         if new || self.show_all {
-            let name = format!("{}{}", verdict.stream, verdict.instance.unwrap_or_default());
             let line = format!(
                 "{:<22} {}  {}\n",
                 verdict.time.for_people(),
-                self.style.alarming(&name),
-                verdict.message.unwrap_or_default()
+                self.style.alarming(&named(verdict)),
+                visible(verdict.message.unwrap_or_default())
             );
             text.push_str(&self.style.cleared(&line));
         }
@@ -217,12 +218,23 @@ impl Console {
     }
 }
 
+/// How many characters of an instance or a value are shown.
+const LONGEST: usize = 200;
+
+/// How far names are padded.
+const WIDEST: usize = 60;
+
+/// The stream and the instance.
+fn named(verdict: &Verdict<'_>) -> String {
+    format!("{}{}", verdict.stream, brief(verdict.instance.unwrap_or_default(), LONGEST))
+}
+
 impl Style {
     fn change(self, text: &mut String, verdict: &Verdict<'_>) {
-        let name = format!("{}{}", verdict.stream, verdict.instance.unwrap_or_default());
+        let name = named(verdict);
         let what = match verdict.value {
             None => verdict.kind.name().to_owned(),
-            Some(Value::Text(value)) => format!("= {value:?}"),
+            Some(Value::Text(value)) => format!("= \"{}\"", brief(value, LONGEST)),
             Some(value) => format!("= {value}"),
         };
         text.push_str(&self.cleared(&format!("{:<22} {name} {what}\n", when(verdict.time, self.by_rows))));
@@ -234,7 +246,7 @@ impl Style {
             Kind::Alarm => self.alarming("ALARM"),
             _ => "clear".to_owned(),
         };
-        let message = verdict.message.unwrap_or_default();
+        let message = visible(verdict.message.unwrap_or_default());
         text.push_str(
             &self.cleared(&format!("{:<22} {word}  {message}\n", when(verdict.time, self.by_rows))),
         );

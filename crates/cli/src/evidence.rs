@@ -7,7 +7,7 @@ use fairstream_core::{Cancelled, EventBatch, EventWriter, EventWriterRequest, Si
 use fairstream_fairness::{EvidenceSink, KeyHash, evidence_schema};
 
 use crate::args::RunArguments;
-use crate::load::Monitor;
+use crate::load::{self, Monitor};
 use crate::registry::{self, Address};
 
 /// A file of evidence, which the engine's thread writes.
@@ -46,7 +46,9 @@ impl Evidence {
             None => None,
             Some(path) => {
                 let cannot = || format!("cannot read the secret in {}", path.display());
-                let secret = std::fs::read(path).with_context(cannot)?;
+                /// Longer than any key.
+                const MOST: u64 = 64 << 10;
+                let secret = load::bounded(path, MOST).with_context(cannot)?;
                 // Editors end a file with a line end, which is not part of the secret.
                 let secret = secret.trim_ascii_end();
                 Some(KeyHash::new(secret).with_context(|| path.display().to_string())?)

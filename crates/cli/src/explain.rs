@@ -1,7 +1,5 @@
 //! `fairstream explain`: recomputes an alarm from its evidence, and lists the trials behind it.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, bail};
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, UInt64Type};
@@ -11,7 +9,7 @@ use fairstream_core::{
 use fairstream_fairness::{AlarmTrials, ChainHead, EvidenceReader, Replay, evidence_schema, when};
 
 use crate::args::ExplainArguments;
-use crate::outputs::is_same;
+use crate::places::{Kept, refuse_to_destroy};
 use crate::progress::counted;
 use crate::registry::{self, Address};
 use crate::{ExitStatus, print};
@@ -115,12 +113,9 @@ fn published_heads(verdicts: &str) -> Vec<ChainHead> {
 /// Writes the trials that an alarm rests on to a file. The evidence is read once more, so that it need not be kept.
 fn write_trials(trials: &AlarmTrials, evidence: &str, location: &str, verdicts: &str) -> anyhow::Result<()> {
     let address = Address::parse(location);
-    let place = |location: &str| PathBuf::from(Address::parse(location).location);
-    for record in [evidence, verdicts] {
-        if is_same(&place(record), &place(location)) {
-            bail!("{location} is read as well; writing the trials there would destroy it");
-        }
-    }
+    let records = [(evidence, "the evidence"), (verdicts, "the file of verdicts")];
+    let kept = records.map(|(record, what)| Kept::new(Address::parse(record).location, what));
+    refuse_to_destroy(&kept, &[&address.location])?;
     let mut writer = registry::event_writer_for(&address)?.open(&EventWriterRequest {
         location: address.location,
         options: address.options,

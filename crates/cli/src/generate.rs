@@ -1,7 +1,6 @@
 //! `fairstream generate`: writes the events of a scenario to a file.
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -15,7 +14,7 @@ use fairstream_core::{
 use fairstream_scenarios::{Begun, Scenario, scenarios};
 
 use crate::interrupt::Interrupt;
-use crate::outputs::is_same;
+use crate::places::{Kept, refuse_to_destroy};
 use crate::progress::{ProgressLine, counted, with_rate};
 use crate::registry::{self, Address};
 use crate::{ExitStatus, note};
@@ -125,7 +124,9 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitStat
     let interrupt = Interrupt::watch(&stop);
     let address = Address::parse(&output.to);
     let writers = registry::event_writer_for(&address)?;
-    refuse_to_destroy(&scenario, location, &address.location)?;
+    if scenario.file.is_some() {
+        refuse_to_destroy(&[Kept::new(location, "the input")], &[&address.location])?;
+    }
     let Begun { mut source, remarks } = scenario.begin(&SourceRequest {
         location: location.clone(),
         options: options.clone(),
@@ -173,17 +174,6 @@ fn copy(source: &mut dyn Source, writer: &mut dyn EventWriter, written: &AtomicU
     while let Some(events) = source.next_batch()? {
         writer.write(&events)?;
         written.fetch_add(events.len() as u64, Ordering::Relaxed);
-    }
-    Ok(())
-}
-
-/// Refuses to overwrite the input.
-fn refuse_to_destroy(scenario: &Scenario, read: &str, written: &str) -> anyhow::Result<()> {
-    let place = |location: &str, standard: &'static str| {
-        Path::new(if location == "-" { standard } else { location }).to_owned()
-    };
-    if scenario.file.is_some() && is_same(&place(read, "/dev/stdin"), &place(written, "/dev/stdout")) {
-        bail!("{written} is the input; writing there would destroy it");
     }
     Ok(())
 }

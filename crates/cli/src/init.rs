@@ -4,13 +4,14 @@ use std::fs::OpenOptions;
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::{Context, bail};
-use fairstream_core::{ROW_ORDER, ROW_ORDER_ONLY, nearest};
+use fairstream_core::{ROW_ORDER, ROW_ORDER_ONLY, nearest, visible_lines};
 use fairstream_fairness::{ColumnSample, FairnessFile, Proposal, TableSample};
 
 use crate::args::InitArguments;
+use crate::places::{Kept, refuse_to_destroy};
 use crate::registry::{self, Address};
 use crate::sample::{self, Samples};
-use crate::{ExitStatus, load, note, print};
+use crate::{ExitStatus, load, note, print_file};
 
 /// Typical names of a column with the time.
 const TIMES: [&str; 10] = [
@@ -52,6 +53,15 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<ExitStatus> {
     if input.location == "-" {
         bail!("standard input cannot be read twice; write the data to a file first");
     }
+    if registry::is_plugin(&input) {
+        bail!(
+            "{} is a plugin, and `init` loads no code; write some of its rows to a file first",
+            input.location
+        );
+    }
+    if let Some(to) = &arguments.to {
+        refuse_to_destroy(&[Kept::new(&input.location, "the data")], &[&to.to_string_lossy()])?;
+    }
     let table = table(&input, arguments.time.as_deref())?;
     refuse_values_for_names(&input, &table)?;
     let mut proposal = Proposal::guess(table).with_context(|| input.location.clone())?;
@@ -63,7 +73,7 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<ExitStatus> {
     let path = arguments.to.as_ref().map_or_else(|| "proposal".into(), |path| path.to_string_lossy());
     load::compile(&FairnessFile::parse(&path, &text)?, &[])?;
     match &arguments.to {
-        None => print(&text),
+        None => print_file(&text),
         Some(path) => {
             let file = OpenOptions::new().write(true).create_new(true).open(path);
             let mut file = file.with_context(|| format!("cannot write {}", path.display()))?;
@@ -211,7 +221,8 @@ fn choose(question: &str, columns: &[String]) -> anyhow::Result<String> {
     let Some(first) = columns.first() else { bail!("no column of the data can answer: {question}") };
     loop {
         let mut out = io::stderr().lock();
-        write!(out, "{question} {} [{first}] ", columns.join(", "))?;
+        let shown = format!("{question} {} [{first}] ", columns.join(", "));
+        out.write_all(visible_lines(&shown).as_bytes())?;
         out.flush()?;
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer)?;

@@ -31,6 +31,11 @@ pub(crate) fn without_key(input: &Address) -> Address {
 const KEY_TYPES: [DataType; 2] = [DataType::Utf8, DataType::Int64];
 
 impl Joins {
+    /// No table.
+    pub(crate) fn none() -> Joins {
+        Joins(Vec::new())
+    }
+
     /// Reads the tables of a run completely.
     pub(crate) fn read(monitor: &Monitor, context: &SourceContext) -> anyhow::Result<Joins> {
         let mut tables = Vec::new();

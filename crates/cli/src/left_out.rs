@@ -8,31 +8,47 @@ use crate::progress::{counted, grouped};
 
 /// A sentence for each reason why rows are in no trial, with their number and share.
 pub(crate) fn sentences(judge: &Judge) -> Vec<String> {
+    let repeated = judge.repeated_keys().filter(|count| *count > 0).map(|count| {
+        format!(
+            "{} ({}) with the key of an earlier row: where a trial is one row, only the first of a key counts",
+            counted(count, "row"),
+            share(count, judge.rows().rows)
+        )
+    });
+    let excepted = Some(judge.rows().excepted).filter(|count| *count > 0).map(|count| {
+        format!(
+            "{} ({}) with a value that the file leaves out (`except`): {}",
+            counted(count, "row"),
+            share(count, judge.rows().rows),
+            in_no_trial(judge)
+        )
+    });
+    incomplete(judge).map(|(_, sentence)| sentence).chain(excepted).chain(repeated).collect()
+}
+
+/// A warning for each column whose values are missing in more than one row in a hundred, so that these are in no trial.
+pub(crate) fn warnings(judge: &Judge) -> Vec<String> {
+    let is_much = |count: u64| count.saturating_mul(100) > judge.rows().rows;
+    let much = incomplete(judge).filter(|(count, _)| is_much(*count));
+    much.map(|(_, sentence)| format!("warning: {sentence}")).collect()
+}
+
+/// The number of rows that are in no trial because a column has no value, with a sentence, for each such column.
+fn incomplete(judge: &Judge) -> impl Iterator<Item = (u64, String)> {
     let rows = judge.rows();
-    let key = rows.key.as_deref().unwrap_or_default();
-    let groups = rows.groups.join("` or `");
-    let no_trial =
-        if rows.groups.len() > 1 { "they are not in every comparison" } else { "they open no trial" };
-    let sentence = |count: u64, column: &str, so: &str| {
-        let share = share(count, rows.rows);
-        (count > 0).then(|| format!("{} ({share}) without `{column}`: {so}", counted(count, "row")))
-    };
+    let key = rows.key.clone().unwrap_or_default();
     let reasons = [
-        sentence(rows.without_key, key, "in no trial"),
-        sentence(rows.without_group, &groups, no_trial),
-        (rows.excepted > 0).then(|| {
-            let (count, share) = (counted(rows.excepted, "row"), share(rows.excepted, rows.rows));
-            format!("{count} ({share}) with a value that the file leaves out (`except`): {no_trial}")
-        }),
-        judge.repeated_keys().filter(|count| *count > 0).map(|count| {
-            format!(
-                "{} ({}) with the key of an earlier row: where a trial is one row, only the first of a key counts",
-                counted(count, "row"),
-                share(count, rows.rows)
-            )
-        }),
+        (rows.without_key, key, "in no trial"),
+        (rows.without_group, rows.groups.join("` or `"), in_no_trial(judge)),
     ];
-    reasons.into_iter().flatten().collect()
+    let all = rows.rows;
+    reasons.into_iter().filter(|(count, ..)| *count > 0).map(move |(count, column, so)| {
+        (count, format!("{} ({}) without `{column}`: {so}", counted(count, "row"), share(count, all)))
+    })
+}
+
+fn in_no_trial(judge: &Judge) -> &'static str {
+    if judge.rows().groups.len() > 1 { "they are not in every comparison" } else { "they open no trial" }
 }
 
 /// The same, briefly, for the line at the end of a run.

@@ -1,5 +1,6 @@
 //! Loads the specification and opens the sources that arguments name.
 
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -8,7 +9,7 @@ use fairstream_core::{
     TimeRange, WantedColumn,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
-use fairstream_fairness::{Compiled, Endpoint, FairnessFile};
+use fairstream_fairness::{Compiled, Endpoint, FairnessFile, FileError, Problem};
 use fairstream_files::{SORT, Sorted};
 
 use crate::args::{EngineKind, InputArguments};
@@ -16,6 +17,7 @@ use crate::joins::{self, Joins};
 use crate::median;
 use crate::registry::{self, Address};
 use crate::sample;
+use crate::trust;
 
 /// A specification and its inputs.
 pub(crate) struct Monitor {
@@ -32,35 +34,74 @@ pub(crate) struct Monitor {
     time_format: Option<String>,
     /// Whether inputs are sorted by time first.
     sort: bool,
+    /// Inputs that are plugins and were left out, as they are not to be loaded.
+    pub(crate) plugins: Vec<Address>,
+    /// Why the sinks that the fairness file names cannot be used, if it is not trusted with them.
+    pub(crate) untrusted_sinks: Option<FileError>,
+    /// What else it would have to be trusted with, before a run.
+    pub(crate) untrusted_plugins: Option<FileError>,
+}
+
+/// Whether the code of plugins is loaded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plugins {
+    Load,
+    LeaveOut,
 }
 
 /// Reads and parses the specification.
-pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
+pub(crate) fn monitor(arguments: &InputArguments, plugins: Plugins) -> anyhow::Result<Monitor> {
     let path = &arguments.spec;
     let text = text(path)?;
+    let apart = |inputs: Vec<Address>| -> (Vec<Address>, Vec<Address>) {
+        inputs.into_iter().partition(|input| plugins == Plugins::LeaveOut && registry::is_plugin(input))
+    };
     let given: Vec<Address> = arguments.inputs.iter().map(|input| Address::parse(input)).collect();
     let time_format = arguments.time_format.as_ref().map(|format| format.name().to_owned());
     if !is_fairness_file(path) {
         let spec = Specification::parse(&path.to_string_lossy(), &text)?;
         let wanted = spec.wanted().to_vec();
         let time = arguments.time.clone();
+        let (plugins, inputs) = apart(given);
         return Ok(Monitor {
             spec,
             fairness: None,
-            inputs: given,
+            inputs,
             sinks: Vec::new(),
             wanted,
             time,
             time_format,
             sort: arguments.sort,
+            plugins,
+            untrusted_sinks: None,
+            untrusted_plugins: None,
         });
     }
     let mut file = FairnessFile::parse(&path.to_string_lossy(), &text)?;
     let of_file = |endpoints: &[Endpoint]| -> Vec<Address> {
         endpoints.iter().map(|endpoint| address(endpoint, path)).collect()
     };
-    let inputs = if given.is_empty() { of_file(file.sources()) } else { given };
     let sinks = of_file(file.sinks());
+    let refused = |problems: Vec<Problem>| (!problems.is_empty()).then(|| file.refused(problems));
+    let (mut untrusted_sinks, mut untrusted_plugins) = (None, None);
+    let is_own = given.is_empty();
+    let inputs = if is_own { of_file(file.sources()) } else { given };
+    if !trust::is_trusted(path, &text, &arguments.trust)? {
+        untrusted_sinks = refused(trust::of_sinks(&file, path, &sinks));
+        let problems = if is_own { trust::of_sources(&file, path, &inputs) } else { Vec::new() };
+        let is_left_out = |problem: &Problem| {
+            let mut sources = file.sources().iter().zip(&inputs);
+            let is_plugin =
+                sources.any(|(source, input)| source.at == problem.at && registry::is_plugin(input));
+            plugins == Plugins::LeaveOut && is_plugin
+        };
+        let (left_out, problems): (Vec<Problem>, Vec<Problem>) = problems.into_iter().partition(is_left_out);
+        if let Some(error) = refused(problems) {
+            return Err(error.into());
+        }
+        untrusted_plugins = refused(left_out);
+    }
+    let (plugins, inputs) = apart(inputs);
     // A column that the file declares has no times.
     let is_order = file.is_in_order_of_rows() && file.has_row_column();
     let time = if is_order { Some(ROW_ORDER_ONLY) } else { file.time() };
@@ -77,7 +118,19 @@ pub(crate) fn monitor(arguments: &InputArguments) -> anyhow::Result<Monitor> {
     let (compiled, spec) = compile(&file, &known)?;
     let wanted = compiled.columns();
     let sort = arguments.sort || file.is_sorted_first();
-    Ok(Monitor { spec, fairness: Some(compiled), inputs, sinks, wanted, time, time_format, sort })
+    Ok(Monitor {
+        spec,
+        fairness: Some(compiled),
+        inputs,
+        sinks,
+        wanted,
+        time,
+        time_format,
+        sort,
+        plugins,
+        untrusted_sinks,
+        untrusted_plugins,
+    })
 }
 
 /// Compiles a fairness file, and checks the result with the RTLola frontend.
@@ -132,10 +185,52 @@ impl Monitor {
             bail!("standard input is read twice");
         }
         let events = self.inputs.iter().filter(|input| !joins::is_table(input));
-        let sources = events.map(|input| joins.open(self, input, time_range, context));
+        let events = self.grouped(events.cloned().collect())?;
+        let sources = events.iter().map(|input| joins.open(self, input, time_range, context));
         let sources = sources.collect::<anyhow::Result<Vec<_>>>()?;
         joins.check(&sources)?;
         Ok(sources)
+    }
+
+    /// Inputs, each of which becomes a source with a thread of its own. Where there are many, files of one kind that follow
+    /// one another become one source. That changes neither their order nor their rows; only the format of their times has
+    /// to be the same.
+    fn grouped(&self, inputs: Vec<Address>) -> anyhow::Result<Vec<Address>> {
+        /// So few inputs are sources of their own.
+        const FEW: usize = 64;
+        const MOST: usize = 1024;
+        let kind = |address: &Address| -> anyhow::Result<Option<&'static str>> {
+            let mut address = address.clone();
+            let kind = registry::source_for(&address)?;
+            address.options.set_default("time", self.time.as_deref().unwrap_or("time"));
+            // Rows that are taken in their order are counted in each input.
+            let is_by_row =
+                [ROW_ORDER, ROW_ORDER_ONLY].contains(&address.options.text("time").unwrap_or_default());
+            let is_file = || Path::new(&address.location).metadata().is_ok_and(|meta| meta.is_file());
+            let is_grouped = kind.takes_several_files() && !is_by_row && is_file();
+            Ok(is_grouped.then(|| kind.adapter().name))
+        };
+        if inputs.len() <= FEW {
+            return Ok(inputs);
+        }
+        let mut groups: Vec<(Option<&'static str>, Address)> = Vec::new();
+        for input in inputs {
+            let kind = kind(&input)?;
+            match groups.last_mut() {
+                Some((last, group)) if kind.is_some() && *last == kind && group.options == input.options => {
+                    group.others.push(input.location);
+                }
+                _ => groups.push((kind, input)),
+            }
+        }
+        if groups.len() > MOST {
+            bail!(
+                "there are {} inputs that are read at the same time, more than {MOST}: put files of one kind next to each \
+                 other, or into a folder",
+                groups.len()
+            );
+        }
+        Ok(groups.into_iter().map(|(_, group)| group).collect())
     }
 
     /// References that the first rows of the inputs do not have, in words. Inputs that cannot be read twice are left out.
@@ -178,6 +273,7 @@ impl Monitor {
         let sort = sort.map_err(|bad| SourceError::Option { origin: address.location.clone(), bad })?;
         let request = SourceRequest {
             location: address.location,
+            others: address.others,
             options: address.options,
             wanted: wanted.to_vec(),
             time_range,
@@ -198,8 +294,27 @@ pub(crate) fn is_fairness_file(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "toml")
 }
 
+/// Reads a file that is no larger than that. What is endless, such as a device, is not read further.
+pub(crate) fn bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut file = std::fs::File::open(path)?;
+    let size = file.metadata()?.len();
+    if size <= most {
+        file.by_ref().take(most + 1).read_to_end(&mut bytes)?;
+    }
+    match size.max(bytes.len() as u64) {
+        size if size > most => {
+            let size = if size == most + 1 { "larger".to_owned() } else { format!("{size} bytes, more") };
+            bail!("it is {size} than the {most} bytes that are read; is it another file?")
+        }
+        _ => Ok(bytes),
+    }
+}
+
 pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    /// More than anyone writes, and little enough to be parsed.
+    const MOST: u64 = 1 << 20;
+    let bytes = bounded(path, MOST).with_context(|| format!("cannot read {}", path.display()))?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok(text),
         Err(_) => bail!("cannot read {}: it is not UTF-8 text", path.display()),
@@ -214,5 +329,10 @@ fn address(endpoint: &Endpoint, file: &Path) -> Address {
         Some(folder) => folder.join(&endpoint.path).to_string_lossy().into_owned(),
         None => endpoint.path.clone(),
     };
-    Address { kind: endpoint.kind.clone(), location, options: endpoint.options.iter().cloned().collect() }
+    Address {
+        kind: endpoint.kind.clone(),
+        location,
+        others: Vec::new(),
+        options: endpoint.options.iter().cloned().collect(),
+    }
 }

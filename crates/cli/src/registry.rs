@@ -10,7 +10,7 @@ use fairstream_core::{
     nearest, unescape, unescape_only,
 };
 use fairstream_csv::{CsvEventWriters, CsvSinks, CsvSources};
-use fairstream_files::{JOIN, SORT, several_files};
+use fairstream_files::{JOIN, SORT, data_files};
 use fairstream_json::{JsonEventWriters, JsonSinks, JsonSources};
 use fairstream_parquet::{
     ArrowEventWriters, ArrowSinks, ArrowSources, ParquetEventWriters, ParquetSinks, ParquetSources,
@@ -98,6 +98,8 @@ pub(crate) fn sink_options(adapter: &Adapter) -> Vec<OptionDoc> {
 pub(crate) struct Address {
     pub(crate) kind: Option<String>,
     pub(crate) location: String,
+    /// Locations of further files that are read as one source with the first.
+    pub(crate) others: Vec<String>,
     pub(crate) options: Options,
 }
 
@@ -113,10 +115,13 @@ impl Address {
         // A single letter is a drive of Windows, not a kind.
         let is_kind = |kind: &str| kind.len() > 1 && kind.chars().all(|c| c.is_ascii_alphanumeric());
         match rest.split_once(':') {
-            Some((kind, location)) if is_kind(kind) => {
-                Address { kind: Some(kind.to_owned()), location: location.to_owned(), options }
-            }
-            _ => Address { kind: None, location: rest.to_owned(), options },
+            Some((kind, location)) if is_kind(kind) => Address {
+                kind: Some(kind.to_owned()),
+                location: location.to_owned(),
+                others: Vec::new(),
+                options,
+            },
+            _ => Address { kind: None, location: rest.to_owned(), others: Vec::new(), options },
         }
     }
 }
@@ -153,6 +158,11 @@ fn pairs(query: &str) -> Option<Options> {
     query.split('&').map(pair).collect()
 }
 
+/// Whether an address names a plugin, whose code is loaded when it is opened.
+pub(crate) fn is_plugin(address: &Address) -> bool {
+    address.kind.as_deref() == Some(PluginSources.adapter().name)
+}
+
 /// Whether an address names one of these kinds of sinks.
 pub(crate) fn is_one_of(address: &Address, names: &[&str]) -> bool {
     sink_for(address, &RunContext::default()).is_ok_and(|kind| names.contains(&kind.adapter().name))
@@ -174,7 +184,7 @@ pub(crate) fn source_for(address: &Address) -> anyhow::Result<Box<dyn SourceFact
 
 /// The kind of the files below a folder: Parquet, unless all are of another kind.
 fn kind_of_folder(folder: &str) -> anyhow::Result<&'static str> {
-    let has = |kind: &dyn SourceFactory| several_files(folder, kind.adapter().extensions).is_ok();
+    let has = |kind: &dyn SourceFactory| data_files(folder, kind.adapter().extensions).is_ok();
     match (has(&ParquetSources), has(&CsvSources), has(&JsonSources)) {
         (false, true, true) => bail!(
             "{folder} has CSV and JSON lines below it; say which to read, as in `csv:{folder}` or `jsonl:{folder}`"
@@ -244,6 +254,7 @@ mod tests {
         Address {
             kind: kind.map(str::to_owned),
             location: location.to_owned(),
+            others: Vec::new(),
             options: options.iter().map(|(key, value)| (*key, *value)).collect(),
         }
     }
@@ -279,6 +290,7 @@ mod tests {
             let address = Address {
                 kind: Some("csv".to_owned()),
                 location: "a.csv".to_owned(),
+                others: Vec::new(),
                 options: [(key, value)].into_iter().collect(),
             };
             prop_assert_eq!(&Address::parse(&address.to_string()), &address);

@@ -15,7 +15,7 @@ impl Repeat {
     /// the end.
     pub(crate) fn after(first: Duration, mut again: impl FnMut(bool) -> Duration + Send + 'static) -> Repeat {
         let (end, ended) = channel::<()>();
-        let thread = thread::spawn(move || {
+        let thread = thread::Builder::new().spawn(move || {
             let mut wait = first;
             // A disconnected channel means the end, a timeout the next call.
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
@@ -23,7 +23,8 @@ impl Repeat {
             }
             again(true);
         });
-        Repeat { end: Some(end), thread: Some(thread) }
+        // Without the thread there is no progress to see, and nothing else is missing.
+        Repeat { end: Some(end), thread: thread.ok() }
     }
 }
 

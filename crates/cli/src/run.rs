@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use anyhow::bail;
 use fairstream_core::{
-    BuildEngine, Counters, Engine, EngineError, Pipeline, RunOptions, Selection, SourceContext, SourceFiles,
-    StopToken, TimeRange,
+    BuildEngine, Counters, Engine, EngineError, JumpLimit, Pipeline, RunCounts, RunOptions, Selection,
+    SourceContext, SourceFiles, StopToken, TimeRange,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
-use fairstream_fairness::{Compiled, EvidenceSink, Judge, JudgedEngine, KeyHash};
+use fairstream_fairness::{Compiled, EvidenceSink, Judge, JudgedEngine, KeyHash, significant};
 
 use crate::args::{EngineKind, RunArguments};
 use crate::console::ConsoleSinks;
@@ -19,10 +19,10 @@ use crate::interrupt::Interrupt;
 use crate::joins::Joins;
 use crate::left_out::lock;
 use crate::live::{self, Live, RunSampler};
-use crate::load::Monitor;
-use crate::progress::{ProgressLine, summary};
+use crate::load::{Monitor, Plugins};
+use crate::progress::{ProgressLine, counted, grouped, summary};
 use crate::registry::{self, RunContext};
-use crate::{ExitStatus, left_out, load, note, outputs, report};
+use crate::{ExitStatus, complain, left_out, load, note, outputs, report};
 
 /// Builds the selected engine once the start of the clock is known.
 pub(crate) fn build(
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     if arguments.live {
         live::leave_on_panic();
     }
-    let monitor = load::monitor(&arguments.input)?;
+    let monitor = load::monitor(&arguments.input, Plugins::Load)?;
     monitor.check(arguments.engine, &arguments.input.spec)?;
     if arguments.verify {
         // The reference engine must be able to evaluate it as well.
@@ -102,14 +102,16 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
         since: arguments.since,
         until: arguments.until,
         reorder: arguments.reorder,
+        jumps: arguments.max_jump.map_or(JumpLimit::Plausible, JumpLimit::AtMost),
         bad_rows,
         stop,
         counters,
         on_wait: Some(Arc::new(|reason: &str| {
             note(&format!(
-                "failed: {reason}\nwaiting for an output to take what is left; press Ctrl-C twice to end at once"
+                "failed: {reason}\nwaiting for an output to take what is left; press Ctrl-C, and again after 2 s, to end at once"
             ));
         })),
+        on_note: Some(Arc::new(|text: &str| note(text))),
         ..RunOptions::default()
     };
     let title = monitor.fairness.as_ref().map(|fairness| fairness.file().title().to_owned());
@@ -144,18 +146,53 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
         let left_out = monitored.as_ref().map(|(_, judge)| left_out::summary(&lock(judge)));
         note(&(summary(&report.counts, start.elapsed(), is_judged) + &left_out.unwrap_or_default()));
         joins.sentences().iter().for_each(|sentence| note(sentence));
-        if !is_judged && report.counts.evaluated == 0 && report.error.is_none() {
-            note("warning: no event was evaluated");
-        }
     }
+    if let Some((_, judge)) = &monitored {
+        left_out::warnings(&lock(judge)).iter().for_each(|warning| note(warning));
+    }
+    // For a fairness file the judge decides. An alarm that was cleared later still counts for the exit status.
+    let violations = if is_judged { report.counts.alarms } else { report.counts.triggers };
     let nothing = |(file, judge): (Compiled, Arc<Mutex<Judge>>)| left_out::nothing(&file, &lock(&judge));
-    match report.error {
-        Some(error) => Err(error.into()),
-        None if interrupt.happened() => Ok(ExitStatus::Interrupted),
-        None if let Some(reason) = monitored.and_then(nothing) => bail!("{reason}"),
-        // For a fairness file the judge decides. An alarm that was cleared later still counts for the exit status.
-        None if is_judged && report.counts.alarms > 0 => Ok(ExitStatus::Violated),
-        None if !is_judged && report.counts.triggers > 0 => Ok(ExitStatus::Violated),
+    let error = match report.error {
+        Some(error) => Some(anyhow::Error::from(error)),
+        None if interrupt.happened() => return Ok(ExitStatus::Interrupted),
+        None => too_many_rejected(&report.counts, arguments.max_bad)
+            .or_else(|| match monitored {
+                Some(monitored) => nothing(monitored),
+                None => (report.counts.evaluated == 0 && arguments.since.is_none())
+                    .then(|| "no event was evaluated, so nothing was monitored".to_owned()),
+            })
+            .map(anyhow::Error::msg),
+    };
+    match error {
+        // Neither hides the other.
+        Some(error) if violations > 0 => {
+            complain(&error);
+            let what = if is_judged { "alarm" } else { "violation" };
+            note(&format!("{} before this error, so the exit code is 3", counted(violations, what)));
+            Ok(ExitStatus::ViolatedThenFailed)
+        }
+        Some(error) => Err(error),
+        None if violations > 0 => Ok(ExitStatus::Violated),
         None => Ok(ExitStatus::NothingViolated),
     }
+}
+
+/// Why the verdicts are hardly about the data, if too many rows were rejected.
+fn too_many_rejected(counts: &RunCounts, most: f64) -> Option<String> {
+    let share = counts.rejected as f64 / counts.read.max(1) as f64;
+    (share > most).then(|| {
+        let late = match counts.late {
+            0 => String::new(),
+            late => format!(", {} of them because they came too late", grouped(late)),
+        };
+        format!(
+            "{} of {} ({:.1} %) were skipped{late}: more than `--max-bad {}%` allows, so the verdicts are not about all of the data; \
+             mend the rows, or allow for them with a larger `--max-bad`",
+            grouped(counts.rejected),
+            counted(counts.read, "row"),
+            share * 100.0,
+            significant(most * 100.0)
+        )
+    })
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use fairstream_fairness::{
-    Comparison, GroupStanding, ImpactRatio, Interval, Judge, Outcome, Rule, Standing, significant_exp,
+    Comparison, GroupStanding, ImpactRatio, Interval, Judge, Outcome, Rule, Standing, StandingOutline,
+    StrataAssessment, significant_exp,
 };
 
 use crate::left_out;
@@ -41,7 +42,7 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
         let _ = writeln!(text, "{}: {state}", standing.title);
         table(&mut text, rule, standing);
     }
-    for sentence in left_out::sentences(judge) {
+    for sentence in any_stratum(judge).into_iter().chain(left_out::sentences(judge)) {
         let _ = writeln!(text, "\n{sentence}");
     }
     if hidden > 0 {
@@ -52,6 +53,32 @@ pub(crate) fn describe(judge: &Judge, so_far: &str, alarming: impl Fn(&str) -> S
         );
     }
     text
+}
+
+/// A sentence for each rate of which all strata together are unfair, though none alone has enough evidence.
+pub(crate) fn any_stratum(judge: &Judge) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for (number, rule) in judge.rules().iter().enumerate() {
+        for (rate, of_rate) in rule.rates.iter().enumerate() {
+            let is_of_rate = |outline: &StandingOutline<'_>| outline.rate_index == (number, rate);
+            let has_alarm =
+                || judge.outlines().iter().any(|outline| is_of_rate(outline) && outline.raised > 0);
+            let together = judge.assess_strata(number, rate).filter(StrataAssessment::is_any_unfair);
+            if let Some(together) = together
+                && !has_alarm()
+            {
+                sentences.push(format!(
+                    "{}: at least one of the {} strata is unfair, though there is not enough evidence yet of which (e-value of \
+                     all together {}, above {})",
+                    of_rate.title,
+                    grouped(together.strata),
+                    significant_exp(together.log_e_value),
+                    significant_exp(together.log_threshold)
+                ));
+            }
+        }
+    }
+    sentences
 }
 
 /// The conclusion from the evidence, if no alarm is active.
@@ -73,7 +100,7 @@ fn outcome(standing: &Standing) -> String {
 }
 
 /// The numbers behind the outcome.
-fn evidence(text: &mut String, standing: &Standing) {
+fn evidence(text: &mut String, rule: &Rule, standing: &Standing) {
     let Some(assessment) = &standing.assessment else { return };
     let mut parts = Vec::new();
     if let (Some(gap), Some(Interval { low, high })) = (standing.gap, assessment.gap) {
@@ -86,10 +113,14 @@ fn evidence(text: &mut String, standing: &Standing) {
     }
     if let Some(log_threshold) = assessment.log_threshold {
         let (e_value, threshold) = (significant_exp(assessment.log_e_value), significant_exp(log_threshold));
-        parts.push(format!("e-value {e_value}, an alarm at {threshold}"));
+        // Alarms of other hypotheses lower the threshold at any time; an alarm needs new evidence.
+        let is_due = standing.alarm.is_none() && assessment.log_e_value > log_threshold;
+        let when = if is_due { " with the next block" } else { "" };
+        parts.push(format!("e-value {e_value}, an alarm at {threshold}{when}"));
     }
     if let Some(log_p_value) = assessment.log_p_value {
-        parts.push(format!("p {}", significant_exp(log_p_value)));
+        let unadjusted = if rule.shares_guarantee() { ", not adjusted for the others" } else { "" };
+        parts.push(format!("p {}{unadjusted}", significant_exp(log_p_value)));
     }
     parts.push(counted(assessment.blocks, "block"));
     let _ = writeln!(text, "  {}", parts.join("; "));
@@ -165,5 +196,5 @@ fn table(text: &mut String, rule: &Rule, standing: &Standing) {
     if let Some(reason) = standing.without_reference(rule) {
         let _ = writeln!(text, "  {reason}");
     }
-    evidence(text, standing);
+    evidence(text, rule, standing);
 }

@@ -1,6 +1,6 @@
 //! The terminal while a live view uses it. There is one terminal, so the state is global: output to it is held back,
 //! and written once the screen is left. The screen is left however the process ends: normally, with an error, by a
-//! second interrupt, or by a panic.
+//! later interrupt, or by a panic.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};

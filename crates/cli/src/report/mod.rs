@@ -61,12 +61,7 @@ impl Subject {
             // The file was read before. If it has been deleted since, the page omits its text.
             text: std::fs::read_to_string(path).unwrap_or_default(),
             inputs: monitor.inputs.iter().map(Address::to_string).collect(),
-            files: monitor
-                .inputs
-                .iter()
-                .zip(sources)
-                .flat_map(|(input, source)| files_of(input, source.as_ref()))
-                .collect(),
+            files: files_of(monitor, sources),
             command: format!("fairstream {}", words.join(" ")),
             started: now(),
         }
@@ -83,10 +78,18 @@ impl Subject {
     }
 }
 
-/// The files of an input, or else its name.
-fn files_of(input: &Address, source: &dyn Source) -> Vec<String> {
-    let names: Vec<String> = source.source_files().names().map(str::to_owned).collect();
-    if names.is_empty() { vec![input.location.clone()] } else { names }
+/// The files of every source, or else its name.
+fn files_of(monitor: &Monitor, sources: &[Box<dyn Source>]) -> Vec<String> {
+    let is_single = monitor.inputs.len() == sources.len();
+    let files = |(index, source): (usize, &dyn Source)| {
+        let names: Vec<String> = source.source_files().names().map(str::to_owned).collect();
+        match monitor.inputs.get(index).filter(|_| is_single) {
+            _ if !names.is_empty() => names,
+            Some(input) => vec![input.location.clone()],
+            None => vec![source.name().to_owned()],
+        }
+    };
+    sources.iter().map(|source| &**source).enumerate().flat_map(files).collect()
 }
 
 /// The SHA-256 of a regular file; `None` of a pipe, or of what cannot be read any more.

@@ -259,7 +259,13 @@ fn parameters(rule: &Rule, standing: &Standing) -> Vec<[String; 3]> {
             rows.push(row(
                 "p-value",
                 significant_exp(log_p_value),
-                "upper bound on the chance that a fair system ever shows this much evidence",
+                match rule.shares_guarantee() {
+                    true => {
+                        "upper bound on the chance that a fair system ever shows this much evidence here; not adjusted for the \
+                         other strata, rates and comparisons, as the threshold is"
+                    }
+                    false => "upper bound on the chance that a fair system ever shows this much evidence",
+                },
             ));
         }
     }

@@ -84,6 +84,8 @@ struct SummaryGuarantee {
     #[serde(skip_serializing_if = "Option::is_none")]
     false_alarms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    false_discoveries: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     false_alarm_every_trials: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     false_alarm_every_seconds: Option<f64>,
@@ -99,7 +101,19 @@ struct SummaryRate {
     #[serde(skip_serializing_if = "Option::is_none")]
     favourable: Option<bool>,
     is_mean: bool,
+    /// Whether any stratum is unfair.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    any_stratum: Option<SummaryAnyStratum>,
     strata: Vec<SummaryStratum>,
+}
+
+/// The evidence that any stratum of a rate is unfair.
+#[derive(Debug, Serialize)]
+struct SummaryAnyStratum {
+    strata: u64,
+    is_unfair: bool,
+    #[serde(flatten)]
+    evidence: EvidenceNumbers,
 }
 
 #[derive(Debug, Serialize)]
@@ -243,7 +257,7 @@ fn metrics(judge: &Judge, standings: &[Standing]) -> Vec<SummaryMetric> {
         strata: rule.strata.clone(),
         rule: if rule.guarantee.is_some() { "guarantee" } else { "map" },
         guarantee: guarantee(rule),
-        rates: (0..rule.rates.len()).map(|rate| self::rate(rule, (index, rate), standings)).collect(),
+        rates: (0..rule.rates.len()).map(|rate| self::rate(judge, (index, rate), standings)).collect(),
     };
     judge.rules().iter().enumerate().map(metric).collect()
 }
@@ -252,12 +266,14 @@ fn guarantee(rule: &Rule) -> Option<SummaryGuarantee> {
     let promise = rule.guarantee?.promise;
     let mut guarantee = SummaryGuarantee {
         false_alarms: None,
+        false_discoveries: None,
         false_alarm_every_trials: None,
         false_alarm_every_seconds: None,
         shared_by: rule.comparisons * rule.rates.len() as u64,
     };
     match promise {
         Promise::Ever(level) => guarantee.false_alarms = Some(level),
+        Promise::Discoveries(level) => guarantee.false_discoveries = Some(level),
         Promise::Every { every: Every::Trials(trials), .. } => {
             guarantee.false_alarm_every_trials = Some(trials);
         }
@@ -268,8 +284,14 @@ fn guarantee(rule: &Rule) -> Option<SummaryGuarantee> {
     Some(guarantee)
 }
 
-fn rate(rule: &Rule, index: (usize, usize), standings: &[Standing]) -> SummaryRate {
+fn rate(judge: &Judge, index: (usize, usize), standings: &[Standing]) -> SummaryRate {
+    let rule = &judge.rules()[index.0];
     let rate = &rule.rates[index.1];
+    let any_stratum = judge.assess_strata(index.0, index.1).map(|of| SummaryAnyStratum {
+        strata: of.strata,
+        is_unfair: of.is_any_unfair(),
+        evidence: EvidenceNumbers::new(Some(of.log_e_value), Some(of.log_threshold), None),
+    });
     let of_rate = standings.iter().filter(|standing| standing.rate_index == index);
     SummaryRate {
         title: rate.title.clone(),
@@ -277,6 +299,7 @@ fn rate(rule: &Rule, index: (usize, usize), standings: &[Standing]) -> SummaryRa
         question: rate.question.clone(),
         favourable: rate.favourable,
         is_mean: rate.is_mean,
+        any_stratum,
         strata: of_rate.map(|standing| stratum(rule, standing)).collect(),
     }
 }

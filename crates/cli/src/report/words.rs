@@ -7,6 +7,7 @@ use fairstream_fairness::{
 
 use super::rate_history;
 use crate::progress::{counted, grouped};
+use crate::standings::any_stratum;
 
 /// The verdict on the whole run, in up to three sentences.
 pub(super) fn verdict(judge: &Judge, standings: &[Standing]) -> Vec<String> {
@@ -23,9 +24,10 @@ pub(super) fn verdict(judge: &Judge, standings: &[Standing]) -> Vec<String> {
         }
         return sentences;
     }
+    let of_strata = any_stratum(judge).into_iter().map(|sentence| format!("{}.", capitalised(&sentence)));
     match standings {
         [] => vec!["No trial has been counted.".to_owned()],
-        standings => standings.iter().take(3).map(named).collect(),
+        standings => of_strata.chain(standings.iter().map(named)).take(3).collect(),
     }
 }
 
@@ -40,7 +42,8 @@ pub(super) fn certainty(rule: &Rule, standing: &Standing) -> String {
     let Some(assessment) = &standing.assessment else { return text };
     if let Some(log_p_value) = assessment.log_p_value.filter(|_| standing.raised > 0) {
         text += &format!(
-            " If the system were fair, the chance of ever seeing this much evidence would be at most {}.",
+            " If the system were fair, the chance of ever seeing this much evidence{} would be at most {}.",
+            if rule.shares_guarantee() { " here, not anywhere in this report," } else { "" },
             significant_exp(log_p_value)
         );
     }

@@ -4,8 +4,6 @@
 mod parameter_values;
 mod show;
 
-use std::fs::{File, OpenOptions};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,18 +14,19 @@ use clap::{Args, ValueEnum};
 use fairstream_core::{Pipeline, RunOptions, SourceContext, StopToken, Time, TimeFormat, TimeRange};
 use fairstream_engine::{CompiledEngine, Specification};
 use fairstream_fairness::{Comparison, Compiled, Grid, Judge, JudgedEngine, RuleRate, Sweep, SweepCell};
+use fairstream_files::{check_replaceable, replace};
 
 use self::parameter_values::{ParameterValues, Seeds};
 use self::show::{Look, Shown};
 use crate::args::{Colour, EngineKind, InputArguments};
 use crate::interrupt::Interrupt;
 use crate::joins;
-use crate::load::{self, Monitor};
+use crate::load::{self, Monitor, Plugins};
 use crate::null_sink::NullSink;
-use crate::outputs::is_same;
+use crate::places::{Kept, refuse_to_destroy};
 use crate::progress::{ProgressLine, counted, grouped};
 use crate::registry::{self, Address};
-use crate::{ExitStatus, note, print};
+use crate::{ExitStatus, note, print, write_out};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -131,13 +130,15 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<ExitStatus> {
             arguments.spec.display()
         );
     }
-    let monitor = load::monitor(&InputArguments {
+    let input = InputArguments {
         spec: arguments.spec.clone(),
         inputs: arguments.inputs.iter().chain(&arguments.against).cloned().collect(),
         time: arguments.time.clone(),
         time_format: arguments.time_format.clone(),
         sort: false,
-    })?;
+        trust: Vec::new(),
+    };
+    let monitor = load::monitor(&input, Plugins::Load)?;
     monitor.check(EngineKind::Compiled, &arguments.spec)?;
     let Some(compiled) = monitor.fairness.clone() else { bail!("there is nothing to sweep") };
     let rates = chosen(&compiled, arguments.metric.as_deref())?;
@@ -147,7 +148,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<ExitStatus> {
     };
     let grid = Grid::new(arguments.confidence.0.clone(), tolerances.0)?;
     let (first, against) = runs(arguments, &monitor)?;
-    let to = arguments.to.as_deref().filter(|to| *to != "-").map(|to| open(to, arguments)).transpose()?;
+    let to = arguments.to.as_deref().filter(|to| *to != "-").map(|to| writable(to, arguments)).transpose()?;
 
     let stop = StopToken::default();
     let interrupt = Interrupt::watch(&stop);
@@ -191,7 +192,11 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<ExitStatus> {
     });
     let shown: Vec<Shown<'_>> = shown.collect();
     match &to {
-        Some((file, path)) => write_csv(&shown, file).with_context(|| format!("cannot write {path}"))?,
+        Some(path) => {
+            let mut text = Vec::new();
+            write_csv(&shown, &mut text)?;
+            replace(Path::new(path), &text).with_context(|| format!("cannot write {path}"))?;
+        }
         None if arguments.to.is_some() => {
             let mut text = Vec::new();
             write_csv(&shown, &mut text)?;
@@ -202,7 +207,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> anyhow::Result<ExitStatus> {
     if arguments.to.as_deref() != Some("-") {
         let look = Look { count: arguments.count, colour: arguments.color.is_on() };
         let text: Vec<String> = shown.iter().map(|shown| look.text(shown)).collect();
-        print(&text.join("\n"))?;
+        write_out(&text.join("\n"))?;
     }
     if !arguments.quiet {
         let (runs, events) = (counted(all as u64, "run"), counted(events, "event"));
@@ -256,6 +261,9 @@ fn usual_tolerances(
     Ok(ParameterValues(vec![0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95]))
 }
 
+/// Maximum number of seeds of a sweep. Each run has an address in memory.
+const MOST_SEEDS: u64 = 1_000_000;
+
 /// The runs of both sets: scenarios with each seed.
 fn runs(arguments: &SweepArguments, monitor: &Monitor) -> anyhow::Result<(Vec<Address>, Vec<Address>)> {
     if monitor.inputs.iter().any(joins::is_table) {
@@ -271,6 +279,12 @@ fn runs(arguments: &SweepArguments, monitor: &Monitor) -> anyhow::Result<(Vec<Ad
             let has_seeds = registry::source_for(input)?.adapter().options.iter().any(|o| o.name == "seed");
             match arguments.seeds {
                 Some(seeds) if has_seeds && input.options.text("seed").is_none() => {
+                    if seeds.last.saturating_sub(seeds.first) >= MOST_SEEDS {
+                        bail!(
+                            "--seeds asks for more than {} runs: choose fewer, or several sweeps",
+                            grouped(MOST_SEEDS)
+                        );
+                    }
                     seeded = true;
                     runs.extend((seeds.first..=seeds.last).map(|seed| {
                         let mut run = input.clone();
@@ -291,16 +305,14 @@ fn runs(arguments: &SweepArguments, monitor: &Monitor) -> anyhow::Result<(Vec<Ad
     Ok(runs)
 }
 
-/// Opens the file for the result, which must not be one of the inputs. It is truncated later.
-fn open(to: &str, arguments: &SweepArguments) -> anyhow::Result<(File, String)> {
-    let read = arguments.inputs.iter().chain(&arguments.against).map(|input| Address::parse(input).location);
-    for input in read.chain([arguments.spec.to_string_lossy().into_owned()]) {
-        if is_same(Path::new(&input), Path::new(to)) {
-            bail!("{to} is read; writing there would destroy it");
-        }
-    }
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(to);
-    Ok((file.with_context(|| format!("cannot write {to}"))?, to.to_owned()))
+/// Checks that the file for the result can be written, and is not one of the inputs.
+fn writable<'a>(to: &'a str, arguments: &SweepArguments) -> anyhow::Result<&'a str> {
+    let read = arguments.inputs.iter().chain(&arguments.against);
+    let read = read.map(|input| Kept::new(Address::parse(input).location, "an input"));
+    let spec = Kept::new(arguments.spec.to_string_lossy(), "the specification");
+    refuse_to_destroy(&read.chain([spec]).collect::<Vec<_>>(), &[to])?;
+    check_replaceable(Path::new(to)).with_context(|| format!("cannot write {to}"))?;
+    Ok(to)
 }
 
 /// Evaluates runs in parallel.
@@ -376,8 +388,8 @@ impl Sweeper<'_> {
 }
 
 /// Writes one row for every rate at every point of the grid.
-fn write_csv(shown: &[Shown<'_>], to: impl WriteAfresh) -> anyhow::Result<()> {
-    let mut out = csv::Writer::from_writer(to.afresh()?);
+fn write_csv(shown: &[Shown<'_>], to: &mut Vec<u8>) -> anyhow::Result<()> {
+    let mut out = csv::Writer::from_writer(to);
     let mut header = vec!["metric", "confidence", "tolerance", "runs", "checks", "triggers", "alarms"];
     header.push("runs_with_alarm");
     if shown.iter().any(|shown| shown.against.is_some()) {
@@ -401,32 +413,4 @@ fn write_csv(shown: &[Shown<'_>], to: impl WriteAfresh) -> anyhow::Result<()> {
     }
     out.flush()?;
     Ok(())
-}
-
-/// A file that is truncated before it is written.
-trait WriteAfresh {
-    type Writer: io::Write;
-
-    fn afresh(self) -> io::Result<Self::Writer>;
-}
-
-impl<'a> WriteAfresh for &'a File {
-    type Writer = &'a File;
-
-    fn afresh(self) -> io::Result<&'a File> {
-        // A pipe cannot be truncated, and need not be.
-        if self.metadata()?.is_file() {
-            self.set_len(0)?;
-        }
-        Ok(self)
-    }
-}
-
-impl<'a> WriteAfresh for &'a mut Vec<u8> {
-    type Writer = &'a mut Vec<u8>;
-
-    fn afresh(self) -> io::Result<&'a mut Vec<u8>> {
-        self.clear();
-        Ok(self)
-    }
 }

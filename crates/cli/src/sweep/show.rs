@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use fairstream_core::visible;
 use fairstream_fairness::{Grid, RuleRate, SweepCell};
 
 use super::{Count, Swept};
@@ -24,7 +25,7 @@ pub(crate) struct Shown<'a> {
 
 impl Look {
     pub(crate) fn text(self, shown: &Shown<'_>) -> String {
-        let mut text = format!("{}\n  {}\n", shown.rate.title, shown.rate.question);
+        let mut text = format!("{}\n  {}\n", visible(&shown.rate.title), visible(&shown.rate.question));
         let of = |which: &str, swept: &Swept<'_>| {
             format!("{}{} in {}", which, self.count.name(), counted(swept.runs, "run"))
         };
