@@ -371,9 +371,11 @@ fn a_fairness_file_can_be_a_whole_deployment() {
          [[sink]]\npath = \"console\"\n"
     );
     let folder = folder.file("below/fair.toml", whole);
-    assert_snapshot!("fair_deployment", folder.run("run below/fair.toml"));
+    assert_snapshot!("fair_deployment", folder.run("run below/fair.toml --trust below/fair.toml"));
     assert_snapshot!("fair_deployment_alarms", folder.read("below/alarms.jsonl"));
-    assert!(folder.run("run below/fair.toml --to out.csv -q").ends_with("exit code 1\n"));
+    assert!(
+        folder.run("run below/fair.toml --trust below/fair.toml --to out.csv -q").ends_with("exit code 1\n")
+    );
     assert!(folder.read("out.csv").contains("alarm,demographic_parity"));
     let bad = |from: &str, to: &str| {
         let text = folder.read("below/fair.toml").replace(from, to);

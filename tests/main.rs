@@ -14,6 +14,8 @@ mod faults;
 mod foreign;
 mod formats;
 mod generate;
+#[cfg(unix)]
+mod hostile;
 mod inputs;
 #[cfg(unix)]
 mod live;

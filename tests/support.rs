@@ -22,6 +22,8 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn fairstream() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairstream-under-test"));
     command.env("RUST_BACKTRACE", "1").env("NO_COLOR", "1").env("COLUMNS", "100");
+    // No fairness file is trusted but by a test.
+    command.env("XDG_CONFIG_HOME", "/nonexistent");
     command
 }
 
