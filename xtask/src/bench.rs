@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::{cargo, python};
+use crate::{cargo, python, root};
 
 pub(crate) const HELP: &str = "\
 cargo xtask bench [OPTION]...
@@ -61,10 +61,6 @@ pub(crate) fn peers(options: &[&str]) -> anyhow::Result<()> {
     }
     arguments.extend(options);
     cargo(&arguments, &[("CARGO_TARGET_DIR", target)])
-}
-
-pub(crate) fn root() -> anyhow::Result<&'static Path> {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no workspace around xtask")
 }
 
 /// Folder of the results.

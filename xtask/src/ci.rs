@@ -9,6 +9,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])?;
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     cargo(&["test", "--workspace", "--locked"], &[])?;
+    crate::dependencies::run()?;
     crate::corpus::run()?;
     live_capture()?;
     crate::instructions::run(&[])

@@ -1,11 +1,10 @@
 //! `cargo xtask corpus`: public tables through `init`, `check` and `report`, with every count compared with one of its own.
 
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::cargo;
+use crate::{cargo, root};
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let has_python =
@@ -16,7 +15,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     }
     // Of the whole workspace, so that nothing is built again with other features.
     cargo(&["build", "--workspace", "--bin", "fairstream", "--locked"], &[])?;
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask is in no folder")?;
+    let root = root()?;
     let status = Command::new("python3")
         .arg(root.join("xtask/corpus/corpus.py"))
         .args([root.join("target/debug/fairstream"), root.join("target/corpus")])

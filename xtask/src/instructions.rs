@@ -7,8 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::bench::root;
-use crate::cargo;
+use crate::{cargo, root};
 
 /// Workloads and their instructions per event.
 const BOUNDS: &str = "xtask/instructions.txt";

@@ -5,11 +5,13 @@
 mod bench;
 mod ci;
 mod corpus;
+mod dependencies;
 mod instructions;
 mod python;
 mod readers;
 mod reproduce;
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
@@ -59,6 +61,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The root of the workspace.
+fn root() -> anyhow::Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no workspace around xtask")
 }
 
 /// Runs cargo. Returns an error if it fails.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::bench::{folder, root};
-use crate::{cargo, python};
+use crate::bench::folder;
+use crate::{cargo, python, root};
 
 /// Runs the benchmark in `xtask/readers`, which parses the options. It is a separate workspace, with all readers
 /// that the sources are compared with.
