@@ -1,6 +1,9 @@
 //! What turns events into verdicts.
 
-use crate::{Cancelled, EventBatch, Subscription, Time, VerdictSink};
+use crate::{
+    Cancelled, CapturedState, EventBatch, OnChange, StateChange, StateError, StateReader, Subscription, Time,
+    VerdictSink,
+};
 
 /// Evaluates rows in order of time. Need not be `Send`: it is built on the thread that runs it.
 ///
@@ -31,6 +34,34 @@ pub trait Engine {
     /// # Errors
     /// As for [`feed`](Engine::feed).
     fn advance(&mut self, time: Time, out: &mut dyn VerdictSink) -> Result<(), EngineError>;
+
+    /// Copies everything that the engine knows of the events so far, to be written by another thread while this engine
+    /// goes on. An engine for the same specification that is [resumed](Engine::resume) from it continues as this one
+    /// would. The events wait meanwhile, so this takes no longer than copying memory.
+    ///
+    /// Called between two calls of `feed` or `advance`, never after one that failed.
+    ///
+    /// # Errors
+    /// The engine cannot do that.
+    fn capture(&self) -> Result<Box<dyn CapturedState>, StateError> {
+        Err(StateError::Unsupported)
+    }
+
+    /// Takes the place of the engine that the state is of, its clock included. Whatever this engine has seen before is
+    /// forgotten. Called before or after `prepare`. Returns what begins anew because the specification has changed,
+    /// which is nothing unless `on_change` allows for it.
+    ///
+    /// # Errors
+    /// The state is not of such an engine, or it is damaged; the engine is as it was, and the caller decides whether to
+    /// begin anew.
+    fn resume(
+        &mut self,
+        state: &dyn StateReader,
+        on_change: OnChange,
+    ) -> Result<Vec<StateChange>, StateError> {
+        let _ = (state, on_change);
+        Err(StateError::Unsupported)
+    }
 
     /// Everything that the engine knows of the events so far, as bytes. An engine for the same
     /// specification that is [restored](Engine::restore) from them goes on as this one would.

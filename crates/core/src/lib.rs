@@ -31,6 +31,7 @@ mod position;
 mod sink;
 mod source;
 mod source_files;
+mod state;
 mod stop;
 mod subscription;
 mod time;
@@ -63,6 +64,9 @@ pub use position::Position;
 pub use sink::{RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest};
 pub use source::{Source, SourceContext, SourceError, SourceFactory, SourceRequest, columns_of};
 pub use source_files::SourceFiles;
+pub use state::{
+    CapturedState, MemoryState, OnChange, StateChange, StateError, StateReader, StateRows, StateWriter,
+};
 pub use stop::StopToken;
 pub use subscription::Subscription;
 pub use time::{
