@@ -438,7 +438,7 @@ fn a_stop_does_not_judge_what_a_silent_source_might_have_preceded() {
 
 #[test]
 fn a_report_that_panics_keeps_the_rows_before_it() {
-    let panics = BadRowPolicy::Skip(Arc::new(|_: &str, _: &RejectedRow| panic!("a bug in the report")));
+    let panics = BadRowPolicy::Skip(Arc::new(|_, _: &str, _: &RejectedRow| panic!("a bug in the report")));
     let options = RunOptions { bad_rows: panics, ..RunOptions::default() };
     let source = Rows { rejected: Some(33), ..rows("events") };
     let outcome = Run { sources: vec![source], options, ..Run::default() }.go();
@@ -562,7 +562,7 @@ fn a_bad_row_stops_the_run_there_or_is_reported_and_left_out() {
 
     let reported = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&reported);
-    let skip = BadRowPolicy::Skip(Arc::new(move |name: &str, bad: &RejectedRow| {
+    let skip = BadRowPolicy::Skip(Arc::new(move |_, name: &str, bad: &RejectedRow| {
         log.lock().unwrap().push(format!("{name}: {bad}"));
         Ok(())
     }));
@@ -573,7 +573,7 @@ fn a_bad_row_stops_the_run_there_or_is_reported_and_left_out() {
     assert_eq!((outcome.report.counts.rejected, outcome.report.counts.read), (1, 100));
     assert_eq!(outcome.good.lines.len(), 99);
 
-    let full = BadRowPolicy::Skip(Arc::new(|_: &str, _: &RejectedRow| Err("the disk is full".into())));
+    let full = BadRowPolicy::Skip(Arc::new(|_, _: &str, _: &RejectedRow| Err("the disk is full".into())));
     let options = RunOptions { bad_rows: full, ..RunOptions::default() };
     let outcome = Run { sources: vec![source()], options, ..Run::default() }.go();
     assert_failed(&outcome, "cannot report a bad row of events: the disk is full");

@@ -186,7 +186,7 @@ fn outcome(rows: &[Wrong], max_rows: usize, skip: bool, since: u64, until: u64, 
     std::fs::write(&path, csv).unwrap();
     let reported = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&reported);
-    let policy = BadRowPolicy::Skip(Arc::new(move |_: &str, bad: &RejectedRow| {
+    let policy = BadRowPolicy::Skip(Arc::new(move |_, _: &str, bad: &RejectedRow| {
         log.lock().unwrap().push(bad.to_string());
         Ok(())
     }));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Cause, brief};
+use crate::{Cause, SourceError, brief};
 
 /// How many characters of the name of a column are shown; of a reason, ten times as many.
 const LONGEST: usize = 200;
@@ -29,8 +29,9 @@ impl fmt::Display for RejectedRow {
     }
 }
 
-/// Called for each bad row with the name of its source. An error ends the run.
-pub type ReportBadRow = Arc<dyn Fn(&str, &RejectedRow) -> Result<(), Cause> + Send + Sync>;
+/// Called for each bad row with the index of its source in the pipeline and the name of the file. The bad rows of one source
+/// come in order. An error ends the run.
+pub type ReportBadRow = Arc<dyn Fn(usize, &str, &RejectedRow) -> Result<(), Cause> + Send + Sync>;
 
 /// Policy for bad rows.
 #[derive(Clone, Default)]
@@ -40,6 +41,22 @@ pub enum BadRowPolicy {
     Stop,
     /// The row is counted, reported and dropped.
     Skip(ReportBadRow),
+}
+
+impl BadRowPolicy {
+    /// Applies the policy to a row of a source, which has a name and a place there.
+    pub(crate) fn apply(
+        &self,
+        source: usize,
+        (origin, bad): (String, RejectedRow),
+    ) -> Result<(), SourceError> {
+        match self {
+            BadRowPolicy::Stop => Err(SourceError::BadRow { origin, bad }),
+            BadRowPolicy::Skip(report) => {
+                report(source, &origin, &bad).map_err(|cause| SourceError::Report { origin, cause })
+            }
+        }
+    }
 }
 
 impl fmt::Debug for BadRowPolicy {

@@ -27,6 +27,8 @@ pub struct EventBatch {
     /// Whether the times count from the start of the trace, so that the clock of periodic streams
     /// starts at zero and not at the first event.
     pub relative: bool,
+    /// If the source knows it: no row of a later batch is older than this.
+    pub watermark: Option<Time>,
     /// Position after the last row of this batch, rejected or not.
     pub end: Position,
 }
@@ -40,7 +42,16 @@ impl EventBatch {
         end: Position,
     ) -> EventBatch {
         let (times, row_numbers) = (times.into(), row_numbers.into());
-        EventBatch { rows, times, row_numbers, rejected: Vec::new(), dropped: 0, relative: false, end }
+        EventBatch {
+            rows,
+            times,
+            row_numbers,
+            rejected: Vec::new(),
+            dropped: 0,
+            relative: false,
+            watermark: None,
+            end,
+        }
     }
 
     /// Number of decoded rows.

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{Schema, SchemaRef};
 
-use crate::{Adapter, EventBatch, Options, SinkError, TimeFormat};
+use crate::{Adapter, EventBatch, Options, Position, SinkError, TimeFormat};
 
 /// Writes events in some format, so that a [`Source`](crate::Source) of that format reads them back.
 ///
@@ -18,6 +18,15 @@ pub trait EventWriter: Send {
     /// The events cannot be written; [`SinkError::HungUp`] if the reader has hung up. Nothing but `finish` is called
     /// after that.
     fn write(&mut self, events: &EventBatch) -> Result<(), SinkError>;
+
+    /// Makes everything written so far durable, and returns its position: a writer that is opened with this position
+    /// resumes exactly there. `None` if the output cannot be resumed.
+    ///
+    /// # Errors
+    /// As for `write`.
+    fn checkpoint(&mut self) -> Result<Option<Position>, SinkError> {
+        Ok(None)
+    }
 
     /// Writes the end of the format and makes everything durable.
     ///
@@ -49,6 +58,8 @@ pub struct EventWriterRequest {
     pub schema: SchemaRef,
     /// The format of times, if the event format supports several.
     pub time_format: TimeFormat,
+    /// Position to resume from, of an earlier [`EventWriter::checkpoint`]. What was written after it is discarded.
+    pub resume: Option<Position>,
 }
 
 impl Default for EventWriterRequest {
@@ -58,6 +69,7 @@ impl Default for EventWriterRequest {
             options: Options::default(),
             schema: SchemaRef::new(Schema::empty()),
             time_format: TimeFormat::Rfc3339,
+            resume: None,
         }
     }
 }

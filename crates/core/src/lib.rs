@@ -58,7 +58,9 @@ pub use json_array::{inside_array, next_element};
 pub use nearest::nearest;
 pub use panics::catch_panic;
 pub use pipeline::{
-    Counters, JumpLimit, OnNote, OnWait, Pipeline, RunCounts, RunError, RunOptions, RunReport,
+    Checkpoint, CheckpointStore, Checkpointing, ClockMode, Companion, CompanionAnswer, Continuation,
+    Counters, EvaluatedCounts, JumpLimit, OnNote, OnWait, Pipeline, ReadCounts, RunCounts, RunError,
+    RunOptions, RunReport, SourceProgress, SystemClock, TimeOptions, WallClock,
 };
 pub use position::Position;
 pub use sink::{RunEnd, Selection, Sink, SinkError, SinkFactory, SinkRequest};

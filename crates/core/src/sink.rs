@@ -4,7 +4,7 @@ use crate::{Adapter, BadOption, Cause, Options, Position, VerdictBatch};
 
 /// Consumes verdicts.
 ///
-/// The pipeline runs each sink on its own thread. It calls `write` and `flush` in any order, then `finish` once, even
+/// The pipeline runs each sink on its own thread. It calls `write`, `flush` and `checkpoint` in any order, then `finish` once, even
 /// if the run failed. After an error of `write` or `flush` it calls only `finish`, and the run ends with that error;
 /// the other sinks keep what they have.
 ///
@@ -67,6 +67,15 @@ pub trait Sink: Send {
     /// # Errors
     /// Ends the run; nothing further is acknowledged.
     fn flush(&mut self) -> Result<Option<Position>, SinkError>;
+
+    /// The same at a checkpoint, from which another run may continue. A format that can be resumed only where a file ends
+    /// ends one here.
+    ///
+    /// # Errors
+    /// As for [`flush`](Sink::flush).
+    fn checkpoint(&mut self) -> Result<Option<Position>, SinkError> {
+        self.flush()
+    }
 
     /// Writes the end of the format and closes the output. When it returns, everything is as durable as after a
     /// `flush`. What was written before must stay readable even if the run failed.

@@ -20,6 +20,11 @@ impl AckTracker {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)[sink] = Some(through);
     }
 
+    /// Every sink has made everything up to `through` durable.
+    pub(super) fn record_everywhere(&self, through: &Through) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).fill(Some(Arc::clone(through)));
+    }
+
     /// Position of source number `source` that is durable in every sink.
     pub(super) fn durable(&self, source: usize) -> Option<Position> {
         let sinks = self.0.lock().unwrap_or_else(PoisonError::into_inner);

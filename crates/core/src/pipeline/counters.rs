@@ -81,6 +81,21 @@ impl Counters {
         }
     }
 
+    /// Continues from these counts.
+    pub fn resume(&self, counts: &RunCounts) {
+        let set = |counter: &AtomicU64, value: u64| counter.store(value, Ordering::Relaxed);
+        set(&self.read, counts.read);
+        set(&self.rejected, counts.rejected);
+        set(&self.dropped, counts.dropped);
+        set(&self.late, counts.late);
+        set(&self.outside, counts.outside);
+        set(&self.evaluated, counts.evaluated);
+        set(&self.verdicts, counts.verdicts);
+        set(&self.triggers, counts.triggers);
+        set(&self.alarms, counts.alarms);
+        self.reached.store(counts.reached.map_or(i64::MIN, |time| time.0), Ordering::Relaxed);
+    }
+
     pub(super) fn reach(&self, time: Time) {
         self.reached.fetch_max(time.0, Ordering::Relaxed);
     }

@@ -5,16 +5,18 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{SendTimeoutError, Sender};
 
-use super::RunError;
 use super::acks::Through;
+use super::checkpoint::{CheckpointTaker, Continuation, EvaluatedCounts};
 use super::counters::count;
-use super::merge::{Merge, Merged};
+use super::merge::{Merge, Merged, Step};
+use super::progress::SourceProgress;
 use super::run_state::RunState;
 use super::write::SinkMessage;
+use super::{OnNote, RunCounts, RunError};
 use crate::source_files::Origin;
 use crate::{
     BatchSink, BuildEngine, Cancelled, Engine, EngineError, EventBatch, Kind, RejectedRow, Selection,
-    Subscription, Time, VerdictBatch, VerdictBatcher, VerdictSink, catch_panic,
+    StateChange, StateError, Subscription, Time, VerdictBatch, VerdictBatcher, VerdictSink, catch_panic,
 };
 
 pub(super) struct Evaluation {
@@ -26,6 +28,12 @@ pub(super) struct Evaluation {
     pub(super) max_verdicts: usize,
     pub(super) since: Option<Time>,
     pub(super) until: Option<Time>,
+    pub(super) checkpoints: Option<CheckpointTaker>,
+    /// How far the sources have been evaluated.
+    pub(super) settled: Vec<SourceProgress>,
+    /// Where an earlier run has come to.
+    pub(super) continuation: Option<Continuation>,
+    pub(super) on_note: Option<OnNote>,
     pub(super) shared: Arc<RunState>,
 }
 
@@ -74,23 +82,23 @@ impl Evaluation {
     }
 
     fn evaluate(mut self) -> Result<(), RunError> {
-        let mut running = None;
-        while let Some(merged) = self.merge.next() {
-            let merged = merged?;
-            if let Some(first) = merged.events.times.first() {
-                let running = match &mut running {
-                    Some(running) => running,
-                    none => none.insert(self.start(self.clock_start(Time(*first), merged.events.relative))?),
-                };
-                let is_whole = running
-                    .feed(&merged.events, &self.shared)
-                    .map_err(|error| self.name_event(error, &merged))?;
-                if !is_whole {
-                    return Ok(());
-                }
+        let mut running = self.resume()?;
+        while let Some(step) = self.merge.next() {
+            let is_whole = match step? {
+                Step::Rows(merged) => self.feed(&mut running, &merged)?,
+                Step::Tick => self.let_time_pass(&mut running)?,
+            };
+            if !is_whole {
+                return Ok(());
             }
-            self.report_progress(&merged.through);
+            self.settled = self.merge.progress();
+            self.report_progress();
+            if self.checkpoints.as_ref().is_some_and(CheckpointTaker::is_due) {
+                self.take_checkpoint(running.as_mut(), self.settled.clone())?;
+            }
         }
+        // Before the clock runs on: events that are added to the input later continue from here.
+        self.take_checkpoint(running.as_mut(), self.merge.progress())?;
         if self.shared.stop.is_stopped() {
             return Ok(());
         }
@@ -102,26 +110,126 @@ impl Evaluation {
         running.map_or(Ok(()), |mut running| running.run_out(self.until, &self.shared))
     }
 
+    /// Feeds rows to the engine. `false` if some were left out because the run has to stop.
+    fn feed(&mut self, running: &mut Option<Running>, merged: &Merged) -> Result<bool, RunError> {
+        let Some(first) = merged.events.times.first() else { return Ok(true) };
+        let running = match running {
+            Some(running) => running,
+            none => none.insert(self.start(self.clock_start(Time(*first), merged.events.relative))?),
+        };
+        let fed =
+            running.feed(&merged.events, &self.shared).map_err(|error| self.name_event(error, merged))?;
+        let before = std::mem::replace(&mut self.settled, self.merge.progress());
+        if fed == merged.events.len() {
+            return Ok(true);
+        }
+        // The rows that have been fed are the next ones behind where the sources were before.
+        let has_late_rows =
+            |(before, now): (&SourceProgress, &SourceProgress)| now.rows.late > before.rows.late;
+        if !before.iter().zip(&self.settled).any(has_late_rows) {
+            let mut progress = before;
+            for row in 0..fed {
+                progress[merged.sources.as_ref().map_or(0, |sources| sources[row])].ahead += 1;
+            }
+            self.take_checkpoint(Some(running), progress)?;
+        }
+        Ok(false)
+    }
+
+    /// Lets the clock of the machine decide what is due, where it decides. `false` if the run has to stop.
+    fn let_time_pass(&mut self, running: &mut Option<Running>) -> Result<bool, RunError> {
+        let (Some(time), true) = (self.merge.wall_time(), running.is_some()) else { return Ok(true) };
+        let time = self.until.map_or(time, |until| until.min(time));
+        if running.as_ref().is_none_or(|running| time <= running.reached) {
+            return Ok(true);
+        }
+        while let Some(merged) = self.merge.rows_until(time)? {
+            if !self.feed(running, &merged)? {
+                return Ok(false);
+            }
+        }
+        running.as_mut().map_or(Ok(()), |running| running.advance(time, &self.shared))?;
+        Ok(true)
+    }
+
+    /// Continues where an earlier run has come to.
+    fn resume(&mut self) -> Result<Option<Running>, RunError> {
+        let Some(Continuation { engine, on_change, evaluated, .. }) = self.continuation.take() else {
+            return Ok(None);
+        };
+        self.merge.resume(evaluated.reached, evaluated.passed);
+        let Some(state) = engine else { return Ok(None) };
+        let start = evaluated.reached.unwrap_or(Time(0));
+        let mut engine = self.build(start)?;
+        let changes = engine.resume(&*state, on_change).map_err(RunError::Resume)?;
+        drop(state);
+        for StateChange { part, how } in changes {
+            self.on_note.iter().for_each(|on_note| on_note(&format!("{part} {how}, and begins anew")));
+        }
+        self.begin(engine, start).map(Some)
+    }
+
+    /// Takes a checkpoint, if any are taken.
+    fn take_checkpoint(
+        &mut self,
+        running: Option<&mut Running>,
+        progress: Vec<SourceProgress>,
+    ) -> Result<(), RunError> {
+        let Some(checkpoints) = &mut self.checkpoints else { return Ok(()) };
+        let cannot = |error: StateError| RunError::Checkpoint(error.to_string());
+        let engine = match running {
+            Some(running) => {
+                running.flush()?;
+                Some(running.engine.capture().map_err(cannot)?)
+            }
+            None => None,
+        };
+        let RunCounts { evaluated: rows, verdicts, triggers, alarms, reached, .. } =
+            self.shared.counters.now();
+        let passed = self.merge.passed();
+        let evaluated = EvaluatedCounts { rows, verdicts, triggers, alarms, reached, passed };
+        let (senders, shared) = (&self.senders, &self.shared);
+        let taken = checkpoints.take(engine, progress, evaluated, |answer| {
+            for sender in senders {
+                let _ = send(sender, SinkMessage::Barrier(answer.clone()), shared);
+            }
+        });
+        taken.map_err(|error| RunError::Checkpoint(error.to_string()))
+    }
+
     /// Where the clock starts: periodic streams are due a period after it.
     fn clock_start(&self, first: Time, relative: bool) -> Time {
         self.since.unwrap_or(if relative { first.min(Time(0)) } else { first })
     }
 
-    fn start(&mut self, start: Time) -> Result<Running, RunError> {
+    fn build(&mut self, start: Time) -> Result<Box<dyn Engine>, RunError> {
         let refused: BuildEngine = Box::new(|_| Err(EngineError::Build("it was built already".to_owned())));
         let build = std::mem::replace(&mut self.build, refused);
-        let mut engine = build(start).map_err(RunError::Engine)?;
+        build(start).map_err(RunError::Engine)
+    }
+
+    fn start(&mut self, start: Time) -> Result<Running, RunError> {
+        let engine = self.build(start)?;
+        self.begin(engine, start)
+    }
+
+    fn begin(&self, mut engine: Box<dyn Engine>, reached: Time) -> Result<Running, RunError> {
         let sinks =
             Sinks { senders: self.senders.clone(), shared: Arc::clone(&self.shared), is_running_out: false };
         let verdicts = VerdictBatcher::new(engine.streams(), self.max_verdicts, sinks);
         engine.prepare(&Subscription::new(self.selection)).map_err(RunError::Engine)?;
-        Ok(Running { engine, verdicts, reached: start, pieces: PieceSize::FIRST })
+        Ok(Running { engine, verdicts, reached, pieces: PieceSize::FIRST })
     }
 
     /// Informs the sinks that every verdict on the events up to there has been sent.
-    fn report_progress(&self, through: &Through) {
+    fn report_progress(&self) {
+        if self.checkpoints.is_some() {
+            // What is acknowledged is what a checkpoint covers.
+            return;
+        }
+        let through: Through = self.settled.iter().map(|source| source.position.clone()).collect();
         for sender in &self.senders {
-            let _ = send(sender, SinkMessage::Through(Arc::clone(through)), &self.shared);
+            let _ = send(sender, SinkMessage::Through(Arc::clone(&through)), &self.shared);
         }
     }
 
@@ -140,13 +248,13 @@ impl Evaluation {
 }
 
 impl Running {
-    /// Feeds a batch, in pieces. `false` if the rest of it was left out because the run has to stop.
-    fn feed(&mut self, events: &EventBatch, shared: &RunState) -> Result<bool, RunError> {
+    /// Feeds a batch, in pieces, and returns the number of rows: fewer than all if the run has to stop.
+    fn feed(&mut self, events: &EventBatch, shared: &RunState) -> Result<usize, RunError> {
         let mut first = 0;
         while first < events.len() {
             if shared.is_overdue() {
                 self.flush()?;
-                return Ok(false);
+                return Ok(first);
             }
             let rows = self.pieces.0.min(events.len() - first);
             let begin = Instant::now();
@@ -159,7 +267,7 @@ impl Running {
                 self.flush()?;
             }
         }
-        Ok(true)
+        Ok(events.len())
     }
 
     fn flush(&mut self) -> Result<(), RunError> {
@@ -193,6 +301,15 @@ impl Running {
             self.flush()?;
         }
         evaluated.map_err(RunError::EnginePanicked)?.map_err(RunError::Engine)
+    }
+
+    /// Lets time pass without an event.
+    fn advance(&mut self, time: Time, shared: &RunState) -> Result<(), RunError> {
+        self.evaluate(|engine, verdicts| engine.advance(time, verdicts))?;
+        self.flush()?;
+        self.reached = time;
+        shared.counters.reach(time);
+        Ok(())
     }
 
     /// After the last event the clock runs on to the end of the monitored span; in steps, so that

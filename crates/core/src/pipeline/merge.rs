@@ -1,20 +1,29 @@
 //! Merges the sources by time; equal times keep the order of the sources.
+//!
+//! A row leaves the merge once no source can give an earlier one: each has a next row that is not earlier, or has said by its
+//! watermark that none will come, or has ended. A live source that has been silent for long is not waited for, and the clock
+//! of the machine may decide that earlier rows come too late. Rows that come nevertheless are late rows.
 
-use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::compute::interleave_record_batch;
 use arrow::error::ArrowError;
 use crossbeam_channel::{Receiver, Select, TryRecvError};
 
-use super::acks::Through;
-use crate::{EventBatch, Position, SourceError};
+use super::progress::{SourceMark, SourceProgress};
+use super::wall_clock::{ClockMode, TimeOptions};
+use crate::{EventBatch, Position, SourceError, Time};
 
 /// Rows of one source in order of time.
 pub(super) struct OrderedRows {
     pub(super) events: EventBatch,
-    /// All rows of the source up to this position have been sent; `None` if that has not changed.
-    pub(super) through: Option<Position>,
+    /// All rows of the source up to here have been sent; `None` if that has not changed.
+    pub(super) through: Option<SourceMark>,
+    /// Number of rows behind it that have been sent too, with these.
+    pub(super) ahead: u64,
+    /// No row that is sent after these is older than this.
+    pub(super) watermark: Time,
 }
 
 /// A message from a source's thread. If the channel is disconnected without `End` or `Failed`, the source was stopped.
@@ -34,6 +43,25 @@ pub(super) struct Merge {
     inputs: Vec<MergeInput>,
     /// An error that is returned once the rows before it have been returned.
     error: Option<SourceError>,
+    times: TimeOptions,
+    ticks: Receiver<Instant>,
+    /// The newest time that has left the merge.
+    left: Time,
+    /// The clock of the machine has passed this, so that rows up to it come too late.
+    passed: Time,
+    /// Called for a row that comes too late.
+    on_late: OnLate,
+}
+
+/// Called with the index of a source, its batch, the index of a row in it that comes too late, and why. An error ends the run.
+pub(super) type OnLate = Box<dyn FnMut(usize, &EventBatch, usize, String) -> Result<(), SourceError> + Send>;
+
+/// What comes next.
+pub(super) enum Step {
+    /// Rows.
+    Rows(Merged),
+    /// The clock has ticked, and no rows are ready.
+    Tick,
 }
 
 /// A merged batch.
@@ -41,19 +69,27 @@ pub(super) struct Merged {
     pub(super) events: EventBatch,
     /// Index of the source of each row; `None` if there is only one source.
     pub(super) sources: Option<Vec<usize>>,
-    /// Positions of all sources that are complete once this batch has been evaluated.
-    pub(super) through: Through,
 }
 
 struct MergeInput {
     messages: Receiver<SourceMessage>,
+    is_live: bool,
     ended: bool,
     /// Whether it was stopped, so that its further rows are unknown.
     stopped: bool,
     /// The rows that are merged next, and the index of the first unmerged one.
     head: Option<(OrderedRows, usize)>,
-    /// Position up to which all rows have been merged.
-    through: Option<Position>,
+    /// How far its rows have been merged.
+    progress: SourceProgress,
+    /// No further row is older than this, once those of the head are merged.
+    watermark: Time,
+    /// By the elapsed time of the clock: when rows came last.
+    heard: Duration,
+    /// How far behind the clock of the machine the newest row was when it came; `None` if its time counts from the start of
+    /// a trace, or there has been none.
+    lag: Option<Duration>,
+    /// Number of rows that came too late.
+    late: u64,
 }
 
 impl MergeInput {
@@ -66,62 +102,213 @@ impl MergeInput {
         self.head.is_none() && !self.ended && !self.stopped
     }
 
-    fn pass(&mut self, through: Option<Position>) {
-        if through.is_some() {
-            self.through = through;
-        }
+    /// Whether it may still give a row that comes before one of the source `other` at a time.
+    fn may_precede(&self, own: usize, other: usize, time: i64, idle_before: Duration) -> bool {
+        let is_idle = self.is_live && self.heard < idle_before;
+        let is_past = self.watermark.0 > time || (self.watermark.0 == time && own > other);
+        self.is_wanting() && !is_idle && !is_past
     }
 
-    /// Receives the next rows without blocking, if there are any.
-    fn take(&mut self) -> Result<(), SourceError> {
-        while self.is_wanting() {
-            match self.messages.try_recv() {
-                Ok(SourceMessage::Rows(part)) if part.events.is_empty() => self.pass(part.through),
-                Ok(SourceMessage::Rows(part)) => self.head = Some((part, 0)),
-                Ok(SourceMessage::End) => self.ended = true,
-                Ok(SourceMessage::Failed(error)) => return Err(error),
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => self.stopped = true,
-            }
+    fn finish_part(&mut self, part: OrderedRows) {
+        self.watermark = part.watermark;
+        self.progress.pass(part.through, part.ahead);
+    }
+
+    /// How far it has been evaluated once everything that has left the merge is.
+    fn progress(&self) -> SourceProgress {
+        let mut progress = self.progress.clone();
+        if let Some((_, next)) = &self.head {
+            progress.ahead += *next as u64;
         }
-        Ok(())
+        progress.rows.late += self.late;
+        progress.rows.rejected += self.late;
+        progress
     }
 }
 
 impl Merge {
-    pub(super) fn new(messages: Vec<Receiver<SourceMessage>>) -> Merge {
-        let input =
-            |messages| MergeInput { messages, ended: false, stopped: false, head: None, through: None };
-        Merge { inputs: messages.into_iter().map(input).collect(), error: None }
+    /// Merges the sources behind these channels, each with whether it is live and how far an earlier run has come.
+    pub(super) fn new(
+        inputs: Vec<(Receiver<SourceMessage>, bool, SourceProgress)>,
+        times: TimeOptions,
+        ticks: Receiver<Instant>,
+        on_late: OnLate,
+    ) -> Merge {
+        let input = |(messages, is_live, progress)| MergeInput {
+            messages,
+            is_live,
+            ended: false,
+            stopped: false,
+            head: None,
+            progress,
+            watermark: Time(i64::MIN),
+            heard: times.clock.elapsed(),
+            lag: None,
+            late: 0,
+        };
+        let inputs = inputs.into_iter().map(input).collect();
+        let start = Time(i64::MIN);
+        Merge { inputs, error: None, times, ticks, left: start, passed: start, on_late }
     }
 
-    /// The next rows; `None` when every source has ended, or one was stopped.
-    pub(super) fn next(&mut self) -> Option<Result<Merged, SourceError>> {
-        let [only] = self.inputs.as_mut_slice() else { return self.next_of_several() };
-        match only.messages.recv() {
-            Ok(SourceMessage::Rows(OrderedRows { events, through })) => {
-                only.pass(through);
-                Some(Ok(Merged { events, sources: None, through: Arc::from([only.through.clone()]) }))
-            }
-            Ok(SourceMessage::Failed(error)) => Some(Err(error)),
-            Ok(SourceMessage::End) | Err(_) => None,
+    /// How far each source has been evaluated once everything that has left the merge is.
+    pub(super) fn progress(&self) -> Vec<SourceProgress> {
+        self.inputs.iter().map(MergeInput::progress).collect()
+    }
+
+    /// The next step; `None` when every source has ended, or one was stopped.
+    pub(super) fn next(&mut self) -> Option<Result<Step, SourceError>> {
+        if self.inputs.len() == 1 {
+            return self.next_of_one();
+        }
+        match self.gather_ready(true) {
+            Ok(Gathered::Rows(merged)) => Some(Ok(Step::Rows(merged))),
+            Ok(Gathered::Tick) => Some(Ok(Step::Tick)),
+            Ok(Gathered::Nothing) => self.error.take().map(Err),
+            Err(error) => Some(Err(error)),
         }
     }
 
-    fn next_of_several(&mut self) -> Option<Result<Merged, SourceError>> {
+    /// Rows up to a time that are there, although sources that are silent might still give earlier ones: those will be late.
+    pub(super) fn rows_until(&mut self, time: Time) -> Result<Option<Merged>, SourceError> {
+        self.passed = self.passed.max(time);
+        match self.gather_ready(false)? {
+            Gathered::Rows(merged) => Ok(Some(merged)),
+            Gathered::Tick | Gathered::Nothing => Ok(None),
+        }
+    }
+
+    /// The clock of the machine has passed this time.
+    pub(super) fn passed(&self) -> Option<Time> {
+        (self.passed.0 > i64::MIN).then_some(self.passed)
+    }
+
+    /// Continues behind rows up to a time, and behind what the clock had passed.
+    pub(super) fn resume(&mut self, left: Option<Time>, passed: Option<Time>) {
+        self.left = left.unwrap_or(self.left);
+        self.passed = passed.unwrap_or(self.passed);
+    }
+
+    /// The time up to which the clock of the machine has passed, if it decides.
+    pub(super) fn wall_time(&self) -> Option<Time> {
+        let live = || self.inputs.iter().filter(|input| input.is_live);
+        let is_up_to_date =
+            |input: &MergeInput| input.ended || input.lag.is_some_and(|lag| lag <= self.times.lateness);
+        let decides = match self.times.mode {
+            ClockMode::Events => false,
+            // Times that count from the start of a trace are not those of a clock.
+            ClockMode::Wall => live().all(|input| input.lag.is_some() || input.head.is_none()),
+            ClockMode::Auto => live().next().is_some() && live().all(is_up_to_date),
+        };
+        // Files are read to their end first.
+        let is_reading = self.inputs.iter().any(|input| !input.is_live && !input.ended);
+        // A row of that very time may still come.
+        (decides && !is_reading)
+            .then(|| Time(self.times.clock.now().saturating_sub(self.times.lateness).0.saturating_sub(1)))
+    }
+
+    fn next_of_one(&mut self) -> Option<Result<Step, SourceError>> {
+        loop {
+            if let Some((part, next)) = self.inputs[0].head.take() {
+                let rows = part.events.len();
+                let events =
+                    if next == 0 { part.events.clone() } else { part.events.slice(next, rows - next) };
+                self.left = self.left.max(events.times.last().map_or(self.left, |time| Time(*time)));
+                self.inputs[0].finish_part(part);
+                return Some(Ok(Step::Rows(Merged { events, sources: None })));
+            }
+            match self.fill(0) {
+                Ok(()) => {}
+                Err(error) => return Some(Err(error)),
+            }
+            let input = &mut self.inputs[0];
+            if input.head.is_some() {
+                continue;
+            }
+            if input.ended || input.stopped {
+                return None;
+            }
+            if wait(&[input], &self.ticks) {
+                return Some(Ok(Step::Tick));
+            }
+        }
+    }
+
+    /// Receives the next rows of a source without blocking, if there are any and they are wanted.
+    fn fill(&mut self, source: usize) -> Result<(), SourceError> {
+        let input = &mut self.inputs[source];
+        while input.is_wanting() {
+            match input.messages.try_recv() {
+                Ok(SourceMessage::Rows(part)) => {
+                    let Some(newest) = part.events.times.last().map(|time| Time(*time)) else {
+                        input.finish_part(part);
+                        continue;
+                    };
+                    input.heard = self.times.clock.elapsed();
+                    if self.times.mode != ClockMode::Events && input.is_live {
+                        let behind = self.times.clock.now().0.saturating_sub(newest.0);
+                        let lag = Duration::from_nanos(u64::try_from(behind).unwrap_or(0));
+                        input.lag = (!part.events.relative).then_some(lag);
+                    }
+                    // Most often no row is late, and this looks at the first alone.
+                    let late = part
+                        .events
+                        .times
+                        .iter()
+                        .take_while(|time| **time <= self.passed.0 || **time < self.left.0);
+                    let late = late.count();
+                    input.late += late as u64;
+                    for row in 0..late {
+                        let reason = reason(Time(part.events.times[row]), self.passed, self.left);
+                        (self.on_late)(source, &part.events, row, reason)?;
+                    }
+                    match part.events.len() - late {
+                        0 => input.finish_part(part),
+                        _ => input.head = Some((part, late)),
+                    }
+                }
+                Ok(SourceMessage::End) => input.ended = true,
+                Ok(SourceMessage::Failed(error)) => {
+                    input.ended = true;
+                    return Err(error);
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => input.stopped = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges what is there. Where nothing is and `may_wait`, waits for a row or a tick of the clock.
+    fn gather_ready(&mut self, may_wait: bool) -> Result<Gathered, SourceError> {
         let mut batches: Vec<EventBatch> = Vec::new();
-        // For each input the index of its head in `batches`.
         let mut heads: Vec<Option<usize>> = vec![None; self.inputs.len()];
         let mut indices = Vec::new();
         let mut sources = Vec::new();
+        let mut is_tick = false;
         while indices.len() < ROWS_AT_ONCE {
-            // Rows that are ready must not wait for a slow source.
-            if !self.fill(indices.is_empty()) {
+            for source in 0..self.inputs.len() {
+                if let Err(error) = self.fill(source) {
+                    self.error.get_or_insert(error);
+                }
+            }
+            // After the last row of a stopped source, the order of other rows is unknown.
+            let stopped = |input: &MergeInput| input.stopped && input.head.is_none();
+            if self.error.is_some() || self.inputs.iter().any(stopped) {
                 break;
             }
-            let times = self.inputs.iter().map(MergeInput::time).enumerate();
-            let Some((_, source)) = times.filter_map(|(source, time)| Some((time?, source))).min() else {
-                break;
+            let Some(source) = self.next_source() else {
+                let wanting: Vec<&MergeInput> =
+                    self.inputs.iter().filter(|input| input.is_wanting()).collect();
+                // Rows that are ready must not wait for a slow source.
+                if !indices.is_empty() || !may_wait || wanting.is_empty() {
+                    break;
+                }
+                if wait(&wanting, &self.ticks) {
+                    is_tick = true;
+                    break;
+                }
+                continue;
             };
             let input = &mut self.inputs[source];
             let Some((part, next)) = &mut input.head else { break };
@@ -129,53 +316,74 @@ impl Merge {
                 batches.push(part.events.clone());
                 batches.len() - 1
             });
+            self.left = self.left.max(part.events.time(*next));
             indices.push((batch, *next));
             sources.push(source);
             *next += 1;
-            if *next == part.events.len() {
-                let through = part.through.take();
-                input.pass(through);
-                input.head = None;
+            if *next == part.events.len()
+                && let Some((part, _)) = input.head.take()
+            {
+                input.finish_part(part);
                 heads[source] = None;
             }
         }
         if indices.is_empty() {
-            return self.error.take().map(Err);
+            return Ok(if is_tick { Gathered::Tick } else { Gathered::Nothing });
         }
-        let through = self.inputs.iter().map(|input| input.through.clone()).collect();
         let merged = gather(&batches, &indices);
-        Some(merged.map(|events| Merged { events, sources: Some(sources), through }).map_err(|error| {
-            SourceError::Broken { origin: "the merge of the inputs".to_owned(), reason: error.to_string() }
-        }))
+        let broken = |error: ArrowError| SourceError::Broken {
+            origin: "the merge of the inputs".to_owned(),
+            reason: error.to_string(),
+        };
+        Ok(Gathered::Rows(Merged { events: merged.map_err(broken)?, sources: Some(sources) }))
     }
 
-    /// Fills the head of every input that has not ended, and returns whether all have one. With `wait`, blocks until
-    /// that is so. Returns `false` at once if any input has failed or was stopped.
-    fn fill(&mut self, wait: bool) -> bool {
-        loop {
-            for input in &mut self.inputs {
-                if let Err(error) = input.take() {
-                    self.error.get_or_insert(error);
-                }
-            }
-            // After the last row of a stopped source, the order of other rows is unknown.
-            let stopped = |input: &MergeInput| input.stopped && input.head.is_none();
-            if self.error.is_some() || self.inputs.iter().any(stopped) {
-                return false;
-            }
-            let wanting: Vec<&MergeInput> = self.inputs.iter().filter(|input| input.is_wanting()).collect();
-            if wanting.is_empty() {
-                return true;
-            }
-            if !wait {
-                return false;
-            }
-            let mut select = Select::new();
-            for input in wanting {
-                select.recv(&input.messages);
-            }
-            select.ready();
+    /// The source whose next row leaves the merge, if no other can give an earlier one.
+    fn next_source(&self) -> Option<usize> {
+        let times = self.inputs.iter().map(MergeInput::time).enumerate();
+        let (time, source) = times.filter_map(|(source, time)| Some((time?, source))).min()?;
+        if time <= self.passed.0 {
+            return Some(source);
         }
+        if !self.inputs.iter().any(MergeInput::is_wanting) {
+            return Some(source);
+        }
+        let idle_before = self.times.clock.elapsed().saturating_sub(self.times.idle);
+        let mut others = self.inputs.iter().enumerate();
+        (!others.any(|(own, input)| input.may_precede(own, source, time, idle_before))).then_some(source)
+    }
+}
+
+/// What there was to merge.
+enum Gathered {
+    Rows(Merged),
+    Tick,
+    Nothing,
+}
+
+/// Waits for a message of one of these sources, or for a tick of the clock. Whether it was a tick.
+fn wait(wanting: &[&MergeInput], ticks: &Receiver<Instant>) -> bool {
+    let mut select = Select::new();
+    for input in wanting {
+        select.recv(&input.messages);
+    }
+    let tick = select.recv(ticks);
+    select.ready() == tick && ticks.try_recv().is_ok()
+}
+
+/// Why a row is late that was in time for its source.
+fn reason(time: Time, passed: Time, left: Time) -> String {
+    let time_text = time.for_people();
+    if time <= passed {
+        format!(
+            "its time {time_text} is not after {}, up to which the clock of the machine has passed; if rows come later, allow for it              with `--reorder 10m`, or take times from events alone with `--clock events`",
+            passed.for_people()
+        )
+    } else {
+        format!(
+            "its time {time_text} is before {}, that of a row of another input which did not wait for this one, as it was silent;              `--idle 10m` waits longer",
+            left.for_people()
+        )
     }
 }
 

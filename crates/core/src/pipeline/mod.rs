@@ -4,13 +4,16 @@
 //! The path of a row: [`read`] (policy for bad rows, reordering) → [`merge`] → [`evaluate`] → [`write`].
 
 mod acks;
+mod checkpoint;
 mod counters;
 mod evaluate;
 mod jumps;
 mod merge;
+mod progress;
 mod read;
 mod reorder;
 mod run_state;
+mod wall_clock;
 mod write;
 
 use std::num::NonZeroUsize;
@@ -20,16 +23,23 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 
+pub use checkpoint::{
+    Checkpoint, CheckpointStore, Checkpointing, Companion, CompanionAnswer, Continuation, EvaluatedCounts,
+};
 pub use counters::{Counters, RunCounts};
 pub use jumps::JumpLimit;
+pub use progress::{ReadCounts, SourceProgress};
+pub use wall_clock::{ClockMode, SystemClock, TimeOptions, WallClock};
 
 use crate::source_files::Origin;
 use crate::{
     BadRowPolicy, BuildEngine, Columns, EngineError, RejectedRow, RunEnd, Selection, Sink, SinkError, Source,
-    SourceError, StopToken, Time,
+    SourceError, StateError, StopToken, Time,
 };
+use checkpoint::CheckpointTaker;
+use counters::count;
 use evaluate::Evaluation;
-use merge::Merge;
+use merge::{Merge, OnLate};
 use read::SourceReader;
 use reorder::ReorderBuffer;
 use run_state::RunState;
@@ -71,6 +81,8 @@ pub struct RunOptions {
     pub reorder: Duration,
     /// How far a row may be ahead of the one before.
     pub jumps: JumpLimit,
+    /// How time passes between events.
+    pub times: TimeOptions,
     /// Policy for bad rows.
     pub bad_rows: BadRowPolicy,
     /// Requests an orderly stop.
@@ -92,6 +104,7 @@ impl Default for RunOptions {
             until: None,
             reorder: Duration::ZERO,
             jumps: JumpLimit::default(),
+            times: TimeOptions { mode: ClockMode::Events, ..TimeOptions::default() },
             bad_rows: BadRowPolicy::default(),
             stop: StopToken::default(),
             counters: Arc::default(),
@@ -139,12 +152,32 @@ pub enum RunError {
     /// A sink failed.
     #[error(transparent)]
     Sink(#[from] SinkError),
+    /// A checkpoint could not be kept.
+    #[error("a checkpoint could not be kept: {0}")]
+    Checkpoint(String),
+    /// The run cannot continue where a checkpoint stands.
+    #[error("cannot continue from the checkpoint: {0}")]
+    Resume(StateError),
 }
 
 impl Pipeline {
     /// Runs until the sources end, a stop is requested or a component fails. Returns when every thread has ended and
     /// every sink is finished.
     pub fn run(self) -> RunReport {
+        self.run_with(None, None)
+    }
+
+    /// The same with checkpoints, from where an earlier run has come to, if there was one. Sources and sinks have been
+    /// opened at the positions of its last checkpoint.
+    pub fn run_with_checkpoints(
+        self,
+        checkpointing: Checkpointing,
+        continuation: Option<Continuation>,
+    ) -> RunReport {
+        self.run_with(Some(checkpointing), continuation)
+    }
+
+    fn run_with(self, checkpointing: Option<Checkpointing>, continuation: Option<Continuation>) -> RunReport {
         let Pipeline { sources, columns, engine, sinks, options } = self;
         let shared =
             Arc::new(RunState::new(options.stop.clone(), Arc::clone(&options.counters), sinks.len()));
@@ -153,6 +186,12 @@ impl Pipeline {
         let origin =
             |source: &dyn Source| Origin { name: source.name().to_owned(), files: source.source_files() };
         let origins: Vec<Origin> = sources.iter().map(|source| origin(&**source)).collect();
+        let is_live: Vec<bool> = sources.iter().map(|source| source.is_live()).collect();
+        let mut progress = vec![SourceProgress::default(); sources.len()];
+        if let Some(continuation) = &continuation {
+            progress.clone_from_slice(&continuation.sources);
+            options.counters.resume(&continuation.counts());
+        }
         let (running, done) = bounded::<()>(0);
 
         let mut source_threads = Vec::new();
@@ -160,13 +199,15 @@ impl Pipeline {
         for (index, source) in sources.into_iter().enumerate() {
             let (out, received) = bounded(capacity);
             messages.push(received);
-            let reader = SourceReader {
+            let mut reader = SourceReader {
                 index,
                 origin: origins[index].clone(),
-                is_live: source.is_live(),
+                is_live: is_live[index],
                 source,
                 columns: columns.clone(),
                 reorder: ReorderBuffer::new(options.reorder),
+                rows: ReadCounts::default(),
+                evaluated: 0,
                 jumps: options.jumps,
                 on_note: options.on_note.clone(),
                 since: options.since,
@@ -176,6 +217,7 @@ impl Pipeline {
                 done: done.clone(),
                 shared: Arc::clone(&shared),
             };
+            reader.resume(&progress[index]);
             match thread::Builder::new().spawn(move || reader.run()) {
                 Ok(thread) => source_threads.push(thread),
                 Err(error) => shared.fail(RunError::Thread(error.to_string())),
@@ -193,8 +235,21 @@ impl Pipeline {
                 Err(error) => shared.fail(RunError::Thread(error.to_string())),
             }
         }
+        let count = sink_threads.len();
+        let start = |checkpointing| {
+            CheckpointTaker::start(checkpointing, count, Arc::clone(&shared), options.on_note.clone())
+        };
+        let checkpoints = checkpointing.map(start).transpose().unwrap_or_else(|error| {
+            shared.fail(RunError::Thread(error.to_string()));
+            None
+        });
+        let is_timed = options.times.mode != ClockMode::Events || is_live.len() > 1;
+        let ticks = options.times.ticks(checkpoints.is_some() || (is_timed && is_live.contains(&true)));
+        let inputs = messages.into_iter().zip(is_live).zip(progress);
+        let inputs = inputs.map(|((messages, is_live), progress)| (messages, is_live, progress)).collect();
+        let on_late = reject_late(origins.clone(), options.bad_rows.clone(), Arc::clone(&shared));
         let evaluation = Evaluation {
-            merge: Merge::new(messages),
+            merge: Merge::new(inputs, options.times.clone(), ticks, on_late),
             origins,
             build: engine,
             senders,
@@ -202,6 +257,10 @@ impl Pipeline {
             max_verdicts: options.max_verdicts,
             since: options.since,
             until: options.until,
+            checkpoints,
+            settled: Vec::new(),
+            continuation,
+            on_note: options.on_note.clone(),
             shared: Arc::clone(&shared),
         };
         match thread::Builder::new().stack_size(ENGINE_STACK).spawn(move || evaluation.run()) {
@@ -216,6 +275,16 @@ impl Pipeline {
         }
         shared.report()
     }
+}
+
+/// Applies the policy for bad rows to those that come too late to be merged.
+fn reject_late(origins: Vec<Origin>, policy: BadRowPolicy, shared: Arc<RunState>) -> OnLate {
+    Box::new(move |source, events, row, reason| {
+        count(&shared.counters.late, 1);
+        count(&shared.counters.rejected, 1);
+        let bad = RejectedRow { row: events.row_numbers[row], column: None, reason };
+        policy.apply(source, origins[source].place(bad))
+    })
 }
 
 /// Stack size of the engine's thread. Engines evaluate nested expressions by recursion; untouched pages cost nothing.

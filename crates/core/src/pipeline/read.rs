@@ -12,7 +12,8 @@ use crossbeam_channel::{Receiver, Sender};
 
 use super::counters::count;
 use super::jumps::{Jump, JumpLimit};
-use super::merge::SourceMessage;
+use super::merge::{OrderedRows, SourceMessage};
+use super::progress::{ReadCounts, SourceMark, SourceProgress};
 use super::reorder::ReorderBuffer;
 use super::run_state::RunState;
 use crate::source_files::Origin;
@@ -28,6 +29,10 @@ pub(super) struct SourceReader {
     pub(super) is_live: bool,
     pub(super) columns: Columns,
     pub(super) reorder: ReorderBuffer,
+    /// Rows that have been read.
+    pub(super) rows: ReadCounts,
+    /// How many of the next rows, once they are in order, an earlier run has evaluated.
+    pub(super) evaluated: u64,
     pub(super) jumps: JumpLimit,
     /// Taken once a jump has been reported.
     pub(super) on_note: Option<OnNote>,
@@ -59,6 +64,13 @@ impl From<SourceError> for ReadEnd {
 }
 
 impl SourceReader {
+    /// Continues where an earlier run has come to.
+    pub(super) fn resume(&mut self, progress: &SourceProgress) {
+        self.reorder.resume(progress.newest);
+        self.rows = progress.rows;
+        self.evaluated = progress.ahead;
+    }
+
     pub(super) fn run(mut self) {
         let ended = self.guarded(SourceReader::read);
         // Rows that wait in the reorder buffer are sent in any case, and an error follows them.
@@ -144,12 +156,19 @@ impl SourceReader {
     /// first that ends the run, so that the result does not depend on where a batch ends.
     fn take(&mut self, mut events: EventBatch) -> Result<(), ReadEnd> {
         count(&self.shared.counters.dropped, usize::try_from(events.dropped).unwrap_or(usize::MAX));
+        self.rows.dropped += events.dropped;
         let mut rejected = std::mem::take(&mut events.rejected).into_iter().peekable();
         let nan = NanColumns::of(&events);
         let mut good = vec![false; events.len()];
         let admitted = self.guarded(|reader| reader.admit_rows(&events, &mut rejected, &nan, &mut good));
+        self.reorder.promise(events.watermark);
         let kept = self.keep(events, &good)?;
-        self.reorder.push(kept, admitted.is_ok());
+        let mark = admitted.is_ok().then(|| SourceMark {
+            position: kept.end.clone(),
+            newest: self.reorder.newest_row(),
+            rows: self.rows,
+        });
+        self.reorder.push(kept, mark);
         admitted
     }
 
@@ -166,7 +185,7 @@ impl SourceReader {
             while let Some(bad) = rejected.next_if(|bad| bad.row < row) {
                 self.reject(bad)?;
             }
-            count(&shared.counters.read, 1);
+            self.count_read();
             let jump = self.jumps.judge(time, self.reorder.newest(), events.relative, self.is_live);
             if let Jump::Reject(reason) = jump {
                 self.reject_counted(RejectedRow { row, column: None, reason })?;
@@ -177,10 +196,12 @@ impl SourceReader {
             }
             if let Err(oldest) = self.reorder.admit(time, row) {
                 count(&shared.counters.late, 1);
+                self.rows.late += 1;
                 let reason = self.reorder.too_late(time, oldest, |row| self.place(row));
                 self.reject_counted(RejectedRow { row, column: None, reason })?;
             } else if self.is_before(time) || self.is_after(time) {
                 count(&shared.counters.outside, 1);
+                self.rows.outside += 1;
             } else if let Some(column) = nan.at(index) {
                 let reason = "NaN is not a number; leave the value out where there is none".to_owned();
                 self.reject_counted(RejectedRow { row, column: Some(column.to_owned()), reason })?;
@@ -223,20 +244,20 @@ impl SourceReader {
         self.until.is_some_and(|until| time > until)
     }
 
-    fn reject(&self, bad: RejectedRow) -> Result<(), ReadEnd> {
+    fn count_read(&mut self) {
         count(&self.shared.counters.read, 1);
+        self.rows.read += 1;
+    }
+
+    fn reject(&mut self, bad: RejectedRow) -> Result<(), ReadEnd> {
+        self.count_read();
         self.reject_counted(bad)
     }
 
-    fn reject_counted(&self, bad: RejectedRow) -> Result<(), ReadEnd> {
+    fn reject_counted(&mut self, bad: RejectedRow) -> Result<(), ReadEnd> {
         count(&self.shared.counters.rejected, 1);
-        let (origin, bad) = self.origin.place(bad);
-        match &self.bad_rows {
-            BadRowPolicy::Stop => Err(SourceError::BadRow { origin, bad }.into()),
-            BadRowPolicy::Skip(report) => {
-                report(&origin, &bad).map_err(|cause| SourceError::Report { origin, cause }.into())
-            }
-        }
+        self.rows.rejected += 1;
+        Ok(self.bad_rows.apply(self.index, self.origin.place(bad))?)
     }
 
     /// The rows marked as good, with the columns in the order that the engine reads.
@@ -260,10 +281,25 @@ impl SourceReader {
 
     fn send_ready(&mut self, all: bool) -> Result<(), ReadEnd> {
         let failed = |reader: &SourceReader, error: ArrowError| reader.broken(error.to_string());
-        while let Some(part) = self.reorder.ready(all).map_err(|error| failed(self, error))? {
+        while let Some(mut part) = self.reorder.ready(all).map_err(|error| failed(self, error))? {
+            self.leave_out_evaluated(&mut part);
             self.out.send(SourceMessage::Rows(part)).map_err(|_| ReadEnd::Unwanted)?;
         }
         Ok(())
+    }
+}
+
+impl SourceReader {
+    /// Leaves out rows that an earlier run has evaluated.
+    fn leave_out_evaluated(&mut self, part: &mut OrderedRows) {
+        let rows = part.events.len();
+        let skipped = usize::try_from(self.evaluated).unwrap_or(usize::MAX).min(rows);
+        if skipped > 0 {
+            self.evaluated -= skipped as u64;
+            part.events = part.events.slice(skipped, rows - skipped);
+        }
+        // Those that are left out later have been evaluated too.
+        part.ahead += self.evaluated;
     }
 }
 

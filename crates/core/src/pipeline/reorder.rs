@@ -7,7 +7,8 @@ use std::time::Duration;
 use arrow::error::ArrowError;
 
 use super::merge::{OrderedRows, ROWS_AT_ONCE, gather};
-use crate::{EventBatch, Position, Time};
+use super::progress::SourceMark;
+use crate::{EventBatch, Time};
 
 /// Rows wait until the watermark, the newest time minus the allowed lateness, has reached them. Rows of equal time keep
 /// their order of arrival.
@@ -16,19 +17,23 @@ pub(super) struct ReorderBuffer {
     /// The newest time seen, and the row that has it.
     newest: Time,
     newest_row: u64,
+    /// No further row is older than this, as the source has said.
+    promised: Time,
     /// Min-heap of waiting rows: time and arrival number.
     waiting: BinaryHeap<Reverse<(i64, u64)>>,
     /// The batches with the waiting rows, in order of arrival.
     batches: VecDeque<HeldBatch>,
     arrived: u64,
+    /// Number of rows that have left, of batches of which others wait or were not admitted.
+    ahead: u64,
 }
 
 struct HeldBatch {
     events: EventBatch,
     first: u64,
     waiting: usize,
-    /// Whether all good rows of the batch were admitted, so that its end may be acknowledged.
-    whole: bool,
+    /// Where the source was at the end of the batch; `None` if not all good rows of it were admitted.
+    mark: Option<SourceMark>,
 }
 
 impl ReorderBuffer {
@@ -37,10 +42,29 @@ impl ReorderBuffer {
             lateness,
             newest: Time(i64::MIN),
             newest_row: 0,
+            promised: Time(i64::MIN),
             waiting: BinaryHeap::new(),
             batches: VecDeque::new(),
             arrived: 0,
+            ahead: 0,
         }
+    }
+
+    /// Continues behind rows of which this is the newest.
+    pub(super) fn resume(&mut self, newest: Option<(Time, u64)>) {
+        if let Some((time, row)) = newest {
+            (self.newest, self.newest_row) = (time, row);
+        }
+    }
+
+    /// The source has said that no further row is older than this.
+    pub(super) fn promise(&mut self, time: Option<Time>) {
+        self.promised = self.promised.max(time.unwrap_or(self.promised));
+    }
+
+    /// The newest time seen and the row that has it, if there was any.
+    pub(super) fn newest_row(&self) -> Option<(Time, u64)> {
+        (self.newest.0 > i64::MIN).then_some((self.newest, self.newest_row))
     }
 
     /// Advances the watermark by the time of a row, in order of arrival. If the row is too late, returns the watermark
@@ -63,7 +87,7 @@ impl ReorderBuffer {
 
     /// No row that is admitted from now on is older than this.
     pub(super) fn watermark(&self) -> Time {
-        self.newest.saturating_sub(self.lateness)
+        self.newest.saturating_sub(self.lateness).max(self.promised)
     }
 
     /// The reason for rejecting a late row. `place` names a row.
@@ -80,8 +104,8 @@ impl ReorderBuffer {
         }
     }
 
-    /// Adds admitted rows; `whole` if they are all good rows of their batch.
-    pub(super) fn push(&mut self, events: EventBatch, whole: bool) {
+    /// Adds admitted rows, with where the source is behind them if they are all good rows of their batch.
+    pub(super) fn push(&mut self, events: EventBatch, mark: Option<SourceMark>) {
         let first = self.arrived;
         let mut waiting = 0;
         if !self.lateness.is_zero() {
@@ -90,7 +114,7 @@ impl ReorderBuffer {
             let arrivals = events.times.iter().zip(first..);
             self.waiting.extend(arrivals.map(|(time, arrival)| Reverse((*time, arrival))));
         }
-        self.batches.push_back(HeldBatch { waiting, first, events, whole });
+        self.batches.push_back(HeldBatch { waiting, first, events, mark });
     }
 
     /// The next rows at or before the watermark; with `all`, all waiting rows. `None` if there are no rows and no new
@@ -98,11 +122,12 @@ impl ReorderBuffer {
     pub(super) fn ready(&mut self, all: bool) -> Result<Option<OrderedRows>, ArrowError> {
         if self.lateness.is_zero() {
             let held = self.batches.pop_front();
-            let part = |HeldBatch { events, whole, .. }: HeldBatch| OrderedRows {
-                through: whole.then(|| events.end.clone()),
-                events,
-            };
-            return Ok(held.map(part));
+            return Ok(held.map(|HeldBatch { events, mark, .. }| {
+                if mark.is_none() {
+                    self.ahead += events.len() as u64;
+                }
+                OrderedRows { through: mark, ahead: self.ahead, watermark: self.watermark(), events }
+            }));
         }
         let through = if all { Time(i64::MAX) } else { self.watermark() };
         let mut touched = HashMap::new();
@@ -123,29 +148,35 @@ impl ReorderBuffer {
             });
             indices.push((batch, row));
         }
+        self.ahead += indices.len() as u64;
         let (empty, through) = self.release_finished();
         let events = if indices.is_empty() { empty } else { Some(gather(&batches, &indices)?) };
-        Ok(events.map(|events| OrderedRows { events, through }))
+        // Rows that are left for the next call may be older.
+        let next = self.waiting.peek().map_or(i64::MAX, |Reverse((time, _))| *time);
+        let (ahead, watermark) = (self.ahead, self.watermark().min(Time(next)));
+        Ok(events.map(|events| OrderedRows { events, through, ahead, watermark }))
     }
 
-    /// Releases the batches at the front without waiting rows. Returns the end position of the last of them, and an
-    /// empty batch to carry it.
-    fn release_finished(&mut self) -> (Option<EventBatch>, Option<Position>) {
-        let mut last = None;
+    /// Releases the batches at the front without waiting rows. Returns where the source was at the end of the last of
+    /// them, and an empty batch to carry it.
+    fn release_finished(&mut self) -> (Option<EventBatch>, Option<SourceMark>) {
+        let (mut empty, mut last) = (None, None);
         while self.batches.front().is_some_and(|held| held.waiting == 0) {
-            let left = self.batches.pop_front();
-            last = left.filter(|held| held.whole).map(|held| held.events).or(last);
+            let Some(HeldBatch { events, mark: Some(mark), .. }) = self.batches.pop_front() else { continue };
+            self.ahead -= events.len() as u64;
+            let end = mark.position.clone();
+            empty = Some(EventBatch::new(events.rows.slice(0, 0), vec![], vec![], end));
+            last = Some(mark);
         }
-        let nothing = last
-            .as_ref()
-            .map(|events| EventBatch::new(events.rows.slice(0, 0), vec![], vec![], events.end.clone()));
-        (nothing, last.map(|events| events.end))
+        (empty, last)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::progress::ReadCounts;
     use super::*;
+    use crate::Position;
     use arrow::array::{Int64Array, RecordBatch};
     use arrow::datatypes::{DataType, Field, Schema};
     use std::sync::Arc;
@@ -164,7 +195,10 @@ mod tests {
         for second in seconds {
             buffer.admit(Time(second * 1_000_000_000), 0).unwrap();
         }
-        buffer.push(batch(seconds, end), true);
+        let events = batch(seconds, end);
+        let (newest, rows) = (buffer.newest_row(), ReadCounts::default());
+        let mark = SourceMark { position: events.end.clone(), newest, rows };
+        buffer.push(events, Some(mark));
         leave(buffer, false)
     }
 
@@ -172,7 +206,7 @@ mod tests {
         let mut left = Vec::new();
         while let Some(part) = buffer.ready(all).unwrap() {
             let seconds = part.events.times.iter().map(|time| time / 1_000_000_000).collect();
-            left.push((seconds, part.through.map(|position| position.rows)));
+            left.push((seconds, part.through.map(|mark| mark.position.rows)));
         }
         left
     }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use super::acks::Through;
+use super::checkpoint::SinkAnswer;
 use super::run_state::RunState;
 use crate::{RunEnd, Selection, Sink, SinkError, VerdictBatch, catch_panic};
 
@@ -15,6 +16,8 @@ pub(super) enum SinkMessage {
     Verdicts(VerdictBatch),
     /// All verdicts on the events up to these positions have been sent, and no others.
     Through(Through),
+    /// A checkpoint covers the verdicts before this. The sink makes them durable and answers.
+    Barrier(Sender<SinkAnswer>),
 }
 
 /// Interval of flushes, which bounds the delay of acknowledgements unless a sink is slow.
@@ -76,6 +79,11 @@ impl SinkWriter {
                 Ok(SinkMessage::Through(latest)) => {
                     *through = Some(Arc::clone(&latest));
                     pending = Some(latest);
+                }
+                Ok(SinkMessage::Barrier(answer)) => {
+                    let position = self.sink.checkpoint()?;
+                    // The committing thread may have given up.
+                    let _ = answer.send((self.index, position));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
