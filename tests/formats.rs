@@ -101,6 +101,7 @@ fn write(
         options: options.clone(),
         schema: batches[0].rows.schema(),
         time_format,
+        resume: None,
     };
     let mut writer = factory.open(&request).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());

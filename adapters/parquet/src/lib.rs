@@ -8,6 +8,7 @@ mod convert;
 mod file;
 mod ipc;
 mod moments;
+mod parts;
 mod path;
 mod shared;
 mod sink;

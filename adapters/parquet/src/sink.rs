@@ -5,7 +5,8 @@ use fairstream_core::{
     verdict_schema,
 };
 
-use crate::table::{ARROW_OPTIONS, PARQUET_OPTIONS, TableFormat, TableWriter};
+use crate::parts::TableOutput;
+use crate::table::{ARROW_OPTIONS, PARQUET_OPTIONS, TableFormat};
 
 /// Opens sinks that write verdicts as Parquet. The file can be read once the run has ended, however it
 /// ended.
@@ -20,7 +21,7 @@ impl SinkFactory for ParquetSinks {
     fn adapter(&self) -> Adapter {
         Adapter {
             name: "parquet",
-            about: "verdicts as columns; complete once the run has ended",
+            about: "verdicts as columns: a file, complete once the run has ended, or numbered files of a folder/, one a checkpoint",
             extensions: &["parquet"],
             options: PARQUET_OPTIONS,
         }
@@ -51,24 +52,18 @@ fn open(
     format: Result<TableFormat, fairstream_core::BadOption>,
 ) -> Result<Box<dyn Sink>, SinkError> {
     let format = format.map_err(|bad| SinkError::Option { sink: request.location.clone(), bad })?;
-    if request.resume.is_some() {
-        return Err(SinkError::Open {
-            sink: request.location.clone(),
-            cause: "columns cannot be taken up again; write JSON lines or CSV, or another file".into(),
-        });
-    }
-    let writer = TableWriter::open(&request.location, format, verdict_schema())?;
-    Ok(Box::new(TableSink { writer, select: request.select }))
+    let output = TableOutput::open(&request.location, format, verdict_schema(), request.resume.as_ref())?;
+    Ok(Box::new(TableSink { output, select: request.select }))
 }
 
 struct TableSink {
-    writer: TableWriter,
+    output: TableOutput,
     select: Selection,
 }
 
 impl Sink for TableSink {
     fn name(&self) -> &str {
-        self.writer.name()
+        self.output.name()
     }
 
     fn wants(&self) -> Selection {
@@ -76,16 +71,20 @@ impl Sink for TableSink {
     }
 
     fn write(&mut self, batch: &VerdictBatch) -> Result<(), SinkError> {
-        self.writer.write(batch.rows())
+        self.output.write(batch.rows())
     }
 
     /// A file without its footer cannot be continued, so there is no position.
     fn flush(&mut self) -> Result<Option<Position>, SinkError> {
-        self.writer.sync()?;
+        self.output.sync()?;
         Ok(None)
     }
 
+    fn checkpoint(&mut self) -> Result<Option<Position>, SinkError> {
+        self.output.checkpoint()
+    }
+
     fn finish(self: Box<Self>, _end: &RunEnd) -> Result<(), SinkError> {
-        self.writer.finish()
+        self.output.finish()
     }
 }

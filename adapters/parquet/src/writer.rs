@@ -7,11 +7,12 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use fairstream_core::{
-    Adapter, BadOption, EventBatch, EventWriter, EventWriterFactory, EventWriterRequest, SinkError,
+    Adapter, BadOption, EventBatch, EventWriter, EventWriterFactory, EventWriterRequest, Position, SinkError,
     TimeFormat,
 };
 
-use crate::table::{ARROW_OPTIONS, PARQUET_OPTIONS, TableFormat, TableWriter};
+use crate::parts::TableOutput;
+use crate::table::{ARROW_OPTIONS, PARQUET_OPTIONS, TableFormat};
 
 /// Opens writers of events as Parquet.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +61,8 @@ fn open(
     let mut fields = vec![Field::new("time", time.data_type(), false)];
     fields.extend(request.schema.fields().iter().map(|field| (**field).clone()));
     let schema = Arc::new(Schema::new(fields));
-    let writer = TableWriter::open(&request.location, format, Arc::clone(&schema))?;
-    Ok(Box::new(TableEvents { writer, schema, time }))
+    let output = TableOutput::open(&request.location, format, Arc::clone(&schema), request.resume.as_ref())?;
+    Ok(Box::new(TableEvents { output, schema, time }))
 }
 
 /// Type of the time column.
@@ -109,14 +110,14 @@ impl TimeColumn {
 }
 
 struct TableEvents {
-    writer: TableWriter,
+    output: TableOutput,
     schema: Arc<Schema>,
     time: TimeColumn,
 }
 
 impl EventWriter for TableEvents {
     fn name(&self) -> &str {
-        self.writer.name()
+        self.output.name()
     }
 
     fn write(&mut self, events: &EventBatch) -> Result<(), SinkError> {
@@ -124,10 +125,14 @@ impl EventWriter for TableEvents {
         let rows = RecordBatch::try_new(Arc::clone(&self.schema), columns.collect());
         let rows =
             rows.map_err(|error| SinkError::Write { sink: self.name().to_owned(), cause: error.into() })?;
-        self.writer.write(&rows)
+        self.output.write(&rows)
+    }
+
+    fn checkpoint(&mut self) -> Result<Option<Position>, SinkError> {
+        self.output.checkpoint()
     }
 
     fn finish(self: Box<Self>) -> Result<(), SinkError> {
-        self.writer.finish()
+        self.output.finish()
     }
 }

@@ -3,7 +3,8 @@
 use std::io;
 
 use fairstream_core::{
-    ColumnValues, EventBatch, EventWriter, EventWriterRequest, SinkError, TimeFormat, Value, WrittenTime,
+    ColumnValues, EventBatch, EventWriter, EventWriterRequest, Position, SinkError, TimeFormat, Value,
+    WrittenTime,
 };
 
 use crate::output::TextOutput;
@@ -37,9 +38,9 @@ impl TextEvents {
         let location = &request.location;
         let packing = Packing::for_name(location)
             .map_err(|error| SinkError::Open { sink: location.clone(), cause: error.into() })?;
-        let output = TextOutput::open(location, None, "".into())?;
-        let (time_format, text) = (request.time_format.clone(), header.into_bytes());
-        Ok(TextEvents { output, packing, time_format, format, text })
+        let output = TextOutput::open(location, request.resume.as_ref(), "".into())?;
+        let text = if output.is_empty() { header.into_bytes() } else { Vec::new() };
+        Ok(TextEvents { output, packing, time_format: request.time_format.clone(), format, text })
     }
 
     /// Writes the buffered text of `rows` rows.
@@ -72,6 +73,13 @@ impl EventWriter for TextEvents {
             (self.format)(&mut self.text, events.time(row).written(&self.time_format), &values);
         }
         self.put(events.len())
+    }
+
+    fn checkpoint(&mut self) -> Result<Option<Position>, SinkError> {
+        self.put(0)?;
+        let end = self.packing.end_member(self.output.name()).map_err(|error| failed(&self.output, error))?;
+        self.output.write(0, &end)?;
+        self.output.flush()
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), SinkError> {

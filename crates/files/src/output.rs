@@ -61,9 +61,8 @@ impl Output {
             return Ok(false);
         }
         if let Some(file) = self.regular_file() {
-            let folder = Path::new(&self.name).parent().filter(|folder| !folder.as_os_str().is_empty());
-            // The name of a new file is durable once its folder is synced, which not every system supports.
-            let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+            // The name of a new file is durable once its folder is synced.
+            sync_folder_of(Path::new(&self.name))?;
             file.set_len(0)?;
         }
         Ok(true)
@@ -110,6 +109,28 @@ impl Write for Output {
             Some(_) => Ok(()),
             None => io::stdout().lock().flush(),
         }
+    }
+}
+
+/// Makes the name of a file durable, which is in its folder. Not every system supports that.
+///
+/// # Errors
+/// The folder could not be synced.
+pub fn sync_folder_of(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    sync_folder(folder.unwrap_or(Path::new(".")))
+}
+
+/// Makes the names in a folder durable. Not every system supports that.
+///
+/// # Errors
+/// The folder could not be synced.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    match File::open(path).and_then(|folder| folder.sync_all()) {
+        Err(error) if [io::ErrorKind::InvalidInput, io::ErrorKind::Unsupported].contains(&error.kind()) => {
+            Ok(())
+        }
+        synced => synced,
     }
 }
 
@@ -197,6 +218,11 @@ impl TextOutput {
     /// Name of the output in messages.
     pub(crate) fn name(&self) -> &str {
         self.output.name()
+    }
+
+    /// Whether nothing has been written, nor was before the position to resume from.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes == 0
     }
 
     /// Truncates the file and writes the header, before anything else is written.

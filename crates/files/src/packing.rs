@@ -42,6 +42,11 @@ impl Packing {
         Ok(())
     }
 
+    /// Ends the stream, of which nothing stays buffered, and begins another: the bytes of the end.
+    pub(crate) fn end_member(&mut self, name: &str) -> io::Result<Vec<u8>> {
+        std::mem::replace(self, Packing::for_name(name)?).finish()
+    }
+
     /// The buffered bytes and the end of the stream.
     pub(crate) fn finish(self) -> io::Result<Vec<u8>> {
         match self {
