@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fairstream_core::{Time, TimeFormat, parse_duration};
+use fairstream_core::{ClockMode, Time, TimeFormat, parse_duration};
 
 use crate::generate::GenerateArguments;
 use crate::sweep::SweepArguments;
@@ -47,6 +47,9 @@ pub(crate) enum Command {
     Init(InitArguments),
     /// Try confidences and tolerances on many runs: where would a fairness file have raised alarms?
     Sweep(SweepArguments),
+    /// Look at the checkpoints of a run
+    #[command(subcommand)]
+    Checkpoint(CheckpointCommand),
     /// List the kinds of inputs and outputs, with their options
     Adapters {
         /// What a plugin offers, instead of what is built in; its code is loaded for that
@@ -79,6 +82,8 @@ Examples:
       all Parquet files below the folder `lake`, without those that end before 2026
   zcat events.csv.gz | fairstream run hiring.toml csv:-
       rows from a pipe, evaluated as they come
+  fairstream run hiring.toml lake --checkpoint state --to alarms.jsonl
+      continues where it was when it is started again
 
 Exit codes: 0 nothing violated, 1 violated, 2 error, 3 violated and then an error, 130 interrupted.")]
 pub(crate) struct RunArguments {
@@ -111,8 +116,9 @@ pub(crate) struct RunArguments {
     pub(crate) until: Option<Time>,
 
     /// Let rows be this late, such as 10m: they wait that long to be put in order of time
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "0s")]
-    pub(crate) reorder: Duration,
+    /// [default: 0s; and 1m where the clock of this machine decides]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) reorder: Option<Duration>,
 
     /// Refuse a row that is further ahead of the row before it in its input, such as 30d: one wrong date would make all
     /// later rows late
@@ -120,6 +126,32 @@ pub(crate) struct RunArguments {
     /// file]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) max_jump: Option<Duration>,
+
+    /// What lets time pass between two events: `wall` is the clock of this machine, less the allowed lateness; `events` is
+    /// nothing; `auto` is the clock while every pipe is up to date, and events otherwise
+    #[arg(long, value_name = "CLOCK", default_value = "auto")]
+    pub(crate) clock: ClockMode,
+
+    /// How long to wait for an input that is a pipe and silent, while others have events
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s")]
+    pub(crate) idle: Duration,
+
+    /// Keep checkpoints in this folder: the same command, started again, continues where the last one stands
+    #[arg(long, value_name = "DIR")]
+    pub(crate) checkpoint: Option<PathBuf>,
+
+    /// How much time is between two checkpoints
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s", requires = "checkpoint")]
+    pub(crate) checkpoint_every: Duration,
+
+    /// Begin anew, and discard the checkpoints and what has been written since the first of them
+    #[arg(long, requires = "checkpoint")]
+    pub(crate) restart: bool,
+
+    /// Continue although the specification has changed: keep the state of what is unchanged, begin the rest anew, and say
+    /// which
+    #[arg(long, requires = "checkpoint", conflicts_with = "restart")]
+    pub(crate) carry_over: bool,
 
     /// What to do about a row that cannot be read: `stop` with an error, `skip` it and say so, or
     /// skip it and list it in a CSV file with `file=PATH`
@@ -182,6 +214,28 @@ pub(crate) struct ExplainArguments {
     /// Show every block, not only the first and the last
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CheckpointCommand {
+    /// List the checkpoints of a folder, the newest first
+    List {
+        /// The folder that `run --checkpoint` names
+        folder: PathBuf,
+    },
+    /// Show how far the run of a checkpoint had come, and which files it consists of
+    Show {
+        /// The folder that `run --checkpoint` names
+        folder: PathBuf,
+        /// Which checkpoint [default: the newest]
+        #[arg(long, value_name = "NUMBER")]
+        number: Option<u64>,
+    },
+    /// Check that every file of every checkpoint is what was written
+    Verify {
+        /// The folder that `run --checkpoint` names
+        folder: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -296,6 +350,16 @@ pub(crate) enum OnBadRow {
     Stop,
     Skip,
     File(String),
+}
+
+impl OnBadRow {
+    /// The file that bad rows are listed in.
+    pub(crate) fn file(&self) -> Option<&str> {
+        match self {
+            OnBadRow::File(path) => Some(path),
+            OnBadRow::Stop | OnBadRow::Skip => None,
+        }
+    }
 }
 
 impl std::str::FromStr for OnBadRow {

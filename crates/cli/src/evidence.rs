@@ -1,25 +1,31 @@
 //! `--evidence`: writes counted trials to a file.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, bail};
-use fairstream_core::{Cancelled, EventBatch, EventWriter, EventWriterRequest, SinkError, TimeFormat};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use fairstream_core::{
+    Cancelled, Cause, Companion, CompanionAnswer, EventBatch, EventWriter, EventWriterRequest, Position,
+    SinkError, TimeFormat,
+};
 use fairstream_fairness::{EvidenceSink, KeyHash, evidence_schema};
 
 use crate::args::RunArguments;
+use crate::checkpoints;
 use crate::load::{self, Monitor};
 use crate::registry::{self, Address};
 
-/// A file of evidence, which the engine's thread writes.
+/// A file of evidence, which a thread of its own writes.
 pub(crate) struct Evidence {
-    writing: Arc<Mutex<Writing>>,
+    to_writer: Sender<Message>,
+    writer: JoinHandle<Result<(), SinkError>>,
     hash: Option<KeyHash>,
 }
 
-#[derive(Default)]
-struct Writing {
-    writer: Option<Box<dyn EventWriter>>,
-    failed: Option<SinkError>,
+enum Message {
+    Trials(EventBatch),
+    /// What was written before is made durable, and the answer is its position.
+    Barrier(Sender<Option<Position>>),
 }
 
 /// Checks that evidence is possible, if it is requested.
@@ -40,8 +46,11 @@ pub(crate) fn check(arguments: &RunArguments, monitor: &Monitor) -> anyhow::Resu
 }
 
 impl Evidence {
-    /// Opens the file for evidence, if it is requested.
-    pub(crate) fn open(arguments: &RunArguments) -> anyhow::Result<Option<Evidence>> {
+    /// Opens the file for evidence, if it is requested, and continues it at a position.
+    pub(crate) fn open(
+        arguments: &RunArguments,
+        resume: Option<Position>,
+    ) -> anyhow::Result<Option<Evidence>> {
         let hash = match &arguments.hash_keys {
             None => None,
             Some(path) => {
@@ -63,35 +72,71 @@ impl Evidence {
             options: address.options,
             schema: evidence_schema(),
             time_format: TimeFormat::Rfc3339,
+            resume,
         })?;
-        let writing = Arc::new(Mutex::new(Writing { writer: Some(writer), failed: None }));
-        Ok(Some(Evidence { writing, hash }))
+        /// Batches that wait to be written.
+        const WAITING: usize = 4;
+        let (to_writer, messages) = bounded(WAITING);
+        let thread = thread::Builder::new().name("evidence".to_owned());
+        let writer = thread.spawn(move || write(writer, &messages)).context("a thread cannot be started")?;
+        Ok(Some(Evidence { to_writer, writer, hash }))
     }
 
     /// The evidence sink of the engine. A failure to write ends the run.
     pub(crate) fn sink(&self) -> (EvidenceSink, Option<KeyHash>) {
-        let writing = Arc::clone(&self.writing);
-        let sink = move |batch: EventBatch| {
-            let mut writing = writing.lock().unwrap_or_else(PoisonError::into_inner);
-            let written = writing.writer.as_mut().map_or(Ok(()), |writer| writer.write(&batch));
-            written.map_err(|error| {
-                writing.failed = Some(error);
-                Cancelled
-            })
-        };
+        let to_writer = self.to_writer.clone();
+        // The writer is gone only after a failure, which `finish` reports.
+        let sink = move |batch: EventBatch| to_writer.send(Message::Trials(batch)).map_err(|_| Cancelled);
         (Box::new(sink), self.hash.clone())
     }
 
-    /// Makes the evidence durable.
+    /// Its part in checkpoints.
+    pub(crate) fn companion(&self) -> Box<dyn Companion> {
+        Box::new(EvidenceCompanion(self.to_writer.clone()))
+    }
+
+    /// Makes the evidence durable. Called when the engine and what takes checkpoints are gone.
     ///
     /// # Errors
     /// The evidence could not be written completely.
-    pub(crate) fn finish(&self) -> anyhow::Result<()> {
-        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let finished = writing.writer.take().map_or(Ok(()), EventWriter::finish);
-        match writing.failed.take() {
-            Some(error) => Err(error.into()),
-            None => Ok(finished?),
+    pub(crate) fn finish(self) -> anyhow::Result<()> {
+        drop(self.to_writer);
+        match self.writer.join() {
+            Ok(written) => Ok(written?),
+            Err(_) => bail!("the thread that writes evidence stopped working"),
         }
+    }
+}
+
+/// Writes evidence until the last sender is gone.
+fn write(mut writer: Box<dyn EventWriter>, messages: &Receiver<Message>) -> Result<(), SinkError> {
+    let mut written = Ok(());
+    for message in messages {
+        written = match message {
+            Message::Trials(batch) => writer.write(&batch),
+            Message::Barrier(answer) => writer.checkpoint().map(|position| {
+                // What waits for it may have given up.
+                let _ = answer.send(position);
+            }),
+        };
+        if written.is_err() {
+            break;
+        }
+    }
+    let finished = writer.finish();
+    written.and(finished)
+}
+
+struct EvidenceCompanion(Sender<Message>);
+
+impl Companion for EvidenceCompanion {
+    fn barrier(&mut self) -> Result<CompanionAnswer, Cause> {
+        let gone = "the evidence cannot be written";
+        let (answer, position) = bounded(1);
+        self.0.send(Message::Barrier(answer)).map_err(|_| gone)?;
+        Ok(Box::new(move || {
+            let position = position.recv().map_err(|_| gone)?;
+            checkpoints::answer(position.as_ref(), serde_json::Value::Null)
+        }))
     }
 }

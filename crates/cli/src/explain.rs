@@ -121,6 +121,7 @@ fn write_trials(trials: &AlarmTrials, evidence: &str, location: &str, verdicts: 
         options: address.options,
         schema: evidence_schema(),
         time_format: TimeFormat::Rfc3339,
+        resume: None,
     })?;
     read(evidence, EvidenceReader::wanted(), |batch| Ok(writer.write(&trials.among(batch)?)?))?;
     Ok(writer.finish()?)

@@ -140,6 +140,7 @@ pub(crate) fn generate(arguments: &GenerateArguments) -> anyhow::Result<ExitStat
         options: address.options,
         schema: source.schema(),
         time_format: scenario.time_format,
+        resume: None,
     })?;
 
     interrupt.start();

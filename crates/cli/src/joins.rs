@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use arrow::datatypes::DataType;
-use fairstream_core::{ROW_ORDER_ONLY, Source, SourceContext, SourceError, TimeRange, WantedColumn};
+use fairstream_core::{
+    Position, ROW_ORDER_ONLY, Source, SourceContext, SourceError, TimeRange, WantedColumn,
+};
 use fairstream_files::{JOIN, JoinKey, JoinTable, Joined};
 
 use crate::load::Monitor;
@@ -53,15 +55,18 @@ impl Joins {
         &self,
         monitor: &Monitor,
         input: &Address,
+        resume: Option<Position>,
         time_range: TimeRange,
         context: &SourceContext,
     ) -> anyhow::Result<Box<dyn Source>> {
         let Some(first) = self.0.first() else {
-            return monitor.open(input, &monitor.wanted, time_range, context);
+            return monitor.open(input, &monitor.wanted, resume, time_range, context);
         };
         let types = if first.has_whole_keys() { [DataType::Int64, DataType::Utf8] } else { KEY_TYPES };
-        let open =
-            |key_type| monitor.open(input, &self.columns_of_events(monitor, key_type), time_range, context);
+        let open = |key_type| {
+            let wanted = self.columns_of_events(monitor, key_type);
+            monitor.open(input, &wanted, resume.clone(), time_range, context)
+        };
         let mut source = match open(&types[0]) {
             Err(error) if input.location != "-" => open(&types[1]).map_err(|_| error)?,
             opened => opened?,
@@ -152,7 +157,7 @@ fn read(monitor: &Monitor, input: &Address, context: &SourceContext) -> anyhow::
         let mut wanted = monitor.wanted.clone();
         wanted.retain(|column| column.name != key.own);
         wanted.push(WantedColumn::new(&key.own, key_type.clone()));
-        let source = monitor.open(&plain, &wanted, TimeRange::default(), context)?;
+        let source = monitor.open(&plain, &wanted, None, TimeRange::default(), context)?;
         anyhow::Ok(JoinTable::read(source, key.clone())?)
     };
     match known {

@@ -6,6 +6,8 @@ mod args;
 mod bad_rows;
 mod chart;
 mod check;
+mod checkpoint_command;
+mod checkpoints;
 mod compile;
 mod console;
 mod demo;
@@ -85,6 +87,7 @@ fn command(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Init(arguments) => init::init(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Generate(arguments) => generate::generate(&arguments),
+        Command::Checkpoint(command) => checkpoint_command::checkpoint(&command),
         Command::Adapters { plugin: None } => print(&adapters::built_in()),
         Command::Adapters { plugin: Some(path) } => adapters::of_plugin(&path).and_then(|text| print(&text)),
         Command::Completions { shell } => {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use fairstream_core::{
-    ColumnAliases, Columns, ROW_ORDER, ROW_ORDER_ONLY, Source, SourceContext, SourceError, SourceRequest,
-    TimeRange, WantedColumn,
+    ColumnAliases, Columns, Position, ROW_ORDER, ROW_ORDER_ONLY, Source, SourceContext, SourceError,
+    SourceRequest, TimeRange, WantedColumn,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 use fairstream_fairness::{Compiled, Endpoint, FairnessFile, FileError, Problem};
@@ -174,6 +174,12 @@ impl Monitor {
         Ok(self)
     }
 
+    /// The inputs with events, each of which is a source.
+    pub(crate) fn event_inputs(&self) -> anyhow::Result<Vec<Address>> {
+        let events = self.inputs.iter().filter(|input| !joins::is_table(input));
+        self.grouped(events.cloned().collect())
+    }
+
     /// Opens every input with events.
     pub(crate) fn sources(
         &self,
@@ -181,12 +187,25 @@ impl Monitor {
         context: &SourceContext,
         joins: &Joins,
     ) -> anyhow::Result<Vec<Box<dyn Source>>> {
+        let inputs = self.event_inputs()?;
+        let from_the_start = vec![None; inputs.len()];
+        self.sources_from(&inputs, from_the_start, time_range, context, joins)
+    }
+
+    /// The same, each at a position to resume from if it has one.
+    pub(crate) fn sources_from(
+        &self,
+        inputs: &[Address],
+        positions: Vec<Option<Position>>,
+        time_range: TimeRange,
+        context: &SourceContext,
+        joins: &Joins,
+    ) -> anyhow::Result<Vec<Box<dyn Source>>> {
         if self.inputs.iter().filter(|input| input.location == "-").count() > 1 {
             bail!("standard input is read twice");
         }
-        let events = self.inputs.iter().filter(|input| !joins::is_table(input));
-        let events = self.grouped(events.cloned().collect())?;
-        let sources = events.iter().map(|input| joins.open(self, input, time_range, context));
+        let inputs = inputs.iter().zip(positions);
+        let sources = inputs.map(|(input, resume)| joins.open(self, input, resume, time_range, context));
         let sources = sources.collect::<anyhow::Result<Vec<_>>>()?;
         joins.check(&sources)?;
         Ok(sources)
@@ -247,6 +266,7 @@ impl Monitor {
         &self,
         input: &Address,
         wanted: &[WantedColumn],
+        resume: Option<Position>,
         time_range: TimeRange,
         context: &SourceContext,
     ) -> anyhow::Result<Box<dyn Source>> {
@@ -277,11 +297,12 @@ impl Monitor {
             options: address.options,
             wanted: wanted.to_vec(),
             time_range,
-            resume: None,
+            // Rows that are sorted are all read again.
+            resume: resume.clone().filter(|_| !sort),
             context: context.clone(),
         };
         let source = ColumnAliases::open(&*kind, &request)?;
-        Ok(if sort { Box::new(Sorted::new(source, context.clone(), None)?) } else { source })
+        Ok(if sort { Box::new(Sorted::new(source, context.clone(), resume.as_ref())?) } else { source })
     }
 
     /// The columns that the specification reads, in those sources.

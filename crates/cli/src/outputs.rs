@@ -1,23 +1,34 @@
 //! The outputs of a run: sinks and the list of bad rows. All are checked before any is opened, so that a mistake does
 //! not destroy a file.
 
-use fairstream_core::{BadRowPolicy, Selection, Sink, SinkFactory, SinkRequest};
+use fairstream_core::{Selection, Sink, SinkFactory, SinkRequest};
 use fairstream_files::files_below;
 
 use crate::args::{OnBadRow, RunArguments};
-use crate::bad_rows;
+use crate::bad_rows::BadRows;
+use crate::checkpoints::{Begun, Checkpoints};
+use crate::evidence::Evidence;
 use crate::load::Monitor;
 use crate::places::{Kept, refuse_to_destroy};
 use crate::records;
 use crate::registry::{self, Address, RunContext};
 
-/// Opens every sink, and then the list of bad rows if there is one. None may be among the files in `read`.
+/// The outputs of a run.
+pub(crate) struct Outputs {
+    pub(crate) sinks: Vec<Box<dyn Sink>>,
+    pub(crate) bad_rows: BadRows,
+    pub(crate) evidence: Option<Evidence>,
+}
+
+/// Opens every output. None may be among the files in `read`. With checkpoints, those that an earlier run has begun are
+/// continued.
 pub(crate) fn open(
     arguments: &RunArguments,
     monitor: &Monitor,
     read: &[String],
     run_context: &RunContext,
-) -> anyhow::Result<(Vec<Box<dyn Sink>>, BadRowPolicy)> {
+    checkpoints: Option<&Checkpoints>,
+) -> anyhow::Result<Outputs> {
     let mut openings = Vec::new();
     if let Some(error) = monitor.untrusted_sinks.clone().filter(|_| arguments.to.is_empty()) {
         return Err(error.into());
@@ -44,17 +55,44 @@ pub(crate) fn open(
     let mut evidence = arguments.evidence.as_deref().map(Address::parse);
     written.extend(evidence.iter().map(|evidence| evidence.location.as_str()));
     refuse_to_destroy(&kept, &written)?;
-    for (kind, request) in &mut openings {
+    let begun = checkpoints.and_then(Checkpoints::begun);
+    for (index, (kind, request)) in openings.iter_mut().enumerate() {
         let name = kind.adapter().name;
-        if records::SINKS.contains(&name) {
+        if checkpoints.is_some() {
+            records::check_continuable(&request.location, name)?;
+        }
+        if let Some(begun) = begun {
+            request.options.take("mode");
+            request.resume = begun.sink(index)?;
+        } else if records::SINKS.contains(&name) {
             request.resume = records::position_of_sink(&request.location, name, &mut request.options)?;
         }
     }
-    if let Some(Address { location, options, .. }) = &mut evidence {
-        records::check_evidence(location, options)?;
+    if let Some(address) = &mut evidence {
+        if checkpoints.is_some() {
+            records::check_continuable(
+                &address.location,
+                registry::event_writer_for(address)?.adapter().name,
+            )?;
+        }
+        if begun.is_none() {
+            records::check_evidence(&address.location, &mut address.options)?;
+        }
+    }
+    if let Some(checkpoints) = checkpoints {
+        let positions = openings.iter().map(|(_, request)| request.resume.clone()).collect();
+        checkpoints.begin(positions)?;
     }
     let sinks: Result<Vec<_>, _> = openings.iter().map(|(kind, request)| kind.open(request)).collect();
-    Ok((sinks?, bad_rows::policy(&arguments.on_bad_row)?))
+    let of_evidence = begun.map(|begun| begun.companion(0)).transpose()?.flatten();
+    let of_bad_rows =
+        begun.map(|begun| begun.companion(usize::from(evidence.is_some()))).transpose()?.flatten();
+    let progress = begun.map_or(&[][..], Begun::progress);
+    Ok(Outputs {
+        sinks: sinks?,
+        bad_rows: BadRows::open(&arguments.on_bad_row, of_bad_rows.as_ref(), progress)?,
+        evidence: Evidence::open(arguments, of_evidence.and_then(|evidence| evidence.position))?,
+    })
 }
 
 /// The sinks that were asked for.

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -80,6 +81,19 @@ pub(crate) fn check_evidence(location: &str, options: &mut Options) -> anyhow::R
     Ok(())
 }
 
+/// Refuses an output that a run with checkpoints could not continue, and would have to write anew.
+pub(crate) fn check_continuable(location: &str, adapter: &str) -> anyhow::Result<()> {
+    let is_columns = SINKS.contains(&adapter) && !TEXTS.contains(&adapter);
+    if is_columns && location != "-" && !location.ends_with('/') && !Path::new(location).is_dir() {
+        bail!(
+            "{location}: a file of columns cannot be continued, as checkpoints need; `{adapter}:{}/` is a folder of files, one a \
+             checkpoint",
+            location.trim_end_matches(|c: char| c.is_ascii_alphanumeric()).trim_end_matches('.')
+        );
+    }
+    Ok(())
+}
+
 fn take_mode(location: &str, options: &mut Options) -> anyhow::Result<Mode> {
     let mode = options.parse("mode", Mode::New).with_context(|| location.to_owned())?;
     options.take("mode");
@@ -91,8 +105,14 @@ fn length(location: &str) -> Option<u64> {
     if location == "-" {
         return None;
     }
-    let meta = std::fs::metadata(location).ok().filter(|meta| meta.is_file())?;
-    Some(meta.len()).filter(|length| *length > 0)
+    let meta = std::fs::metadata(location).ok()?;
+    if meta.is_dir() {
+        // What is in a folder of numbered files.
+        let files = std::fs::read_dir(location).ok()?.flatten();
+        let parts = files.filter(|file| file.file_name().to_string_lossy().starts_with("part-"));
+        return Some(parts.count() as u64).filter(|parts| *parts > 0);
+    }
+    Some(meta.len()).filter(|length| meta.is_file() && *length > 0)
 }
 
 fn ends_with_a_line(location: &str) -> anyhow::Result<bool> {

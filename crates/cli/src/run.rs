@@ -6,13 +6,14 @@ use std::time::Instant;
 use anyhow::bail;
 use fairstream_core::{
     BuildEngine, Counters, Engine, EngineError, JumpLimit, Pipeline, RunCounts, RunOptions, Selection,
-    SourceContext, SourceFiles, StopToken, TimeRange,
+    SourceContext, SourceFiles, StopToken, TimeOptions, TimeRange,
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, VerifyingEngine};
 
 use fairstream_fairness::{Compiled, EvidenceSink, Judge, JudgedEngine, KeyHash, significant};
 
 use crate::args::{EngineKind, RunArguments};
+use crate::checkpoints::Checkpoints;
 use crate::console::ConsoleSinks;
 use crate::evidence::{self, Evidence};
 use crate::interrupt::Interrupt;
@@ -20,6 +21,7 @@ use crate::joins::Joins;
 use crate::left_out::lock;
 use crate::live::{self, Live, RunSampler};
 use crate::load::{Monitor, Plugins};
+use crate::outputs::Outputs;
 use crate::progress::{ProgressLine, counted, grouped, summary};
 use crate::registry::{self, RunContext};
 use crate::{ExitStatus, complain, left_out, load, note, outputs, report};
@@ -78,7 +80,13 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     let context = SourceContext { stop: stop.clone(), ..SourceContext::default() };
     let time_range = TimeRange { since: arguments.since, until: arguments.until };
     let joins = Joins::read(&monitor, &context)?;
-    let sources = monitor.sources(time_range, &context, &joins)?;
+    let inputs = monitor.event_inputs()?;
+    let checkpoints = Checkpoints::open(arguments, &monitor, &inputs)?;
+    let positions = match &checkpoints {
+        Some(checkpoints) => checkpoints.positions()?,
+        None => vec![None; inputs.len()],
+    };
+    let sources = monitor.sources_from(&inputs, positions, time_range, &context, &joins)?;
     let columns = monitor.columns(&sources)?;
     let rules = monitor.fairness.as_ref().map(|fairness| fairness.rules().to_vec());
     let is_reported =
@@ -96,14 +104,20 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     let run_context = RunContext { console: ConsoleSinks::new(arguments.color, judge.clone()), reported };
     let files: Vec<SourceFiles> = sources.iter().map(|source| source.source_files()).collect();
     let read: Vec<String> = files.iter().flat_map(SourceFiles::names).map(str::to_owned).collect();
-    let (sinks, bad_rows) = outputs::open(arguments, &monitor, &read, &run_context)?;
-    let evidence = Evidence::open(arguments)?;
+    let outputs = outputs::open(arguments, &monitor, &read, &run_context, checkpoints.as_ref())?;
+    let Outputs { sinks, bad_rows, evidence } = outputs;
     let options = RunOptions {
         since: arguments.since,
         until: arguments.until,
-        reorder: arguments.reorder,
+        reorder: arguments.reorder.unwrap_or_default(),
+        times: TimeOptions {
+            mode: arguments.clock,
+            idle: arguments.idle,
+            lateness: arguments.reorder.unwrap_or(TimeOptions::default().lateness),
+            ..TimeOptions::default()
+        },
         jumps: arguments.max_jump.map_or(JumpLimit::Plausible, JumpLimit::AtMost),
-        bad_rows,
+        bad_rows: bad_rows.policy.clone(),
         stop,
         counters,
         on_wait: Some(Arc::new(|reason: &str| {
@@ -137,11 +151,16 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     let is_quiet = arguments.quiet || arguments.live;
     let progress = ProgressLine::of_run(Arc::clone(&options.counters), is_quiet, is_judged, by_rows);
     let live = sampler.map(|sampler| Live::start(sampler, interrupt.clone(), screen));
-    let report = Pipeline { sources, columns, engine, sinks, options }.run();
+    let companions = evidence.iter().map(Evidence::companion).chain(bad_rows.companion()).collect();
+    let pipeline = Pipeline { sources, columns, engine, sinks, options };
+    let report = match checkpoints.map(|checkpoints| checkpoints.start(companions)) {
+        None => pipeline.run(),
+        Some((checkpointing, continuation)) => pipeline.run_with_checkpoints(checkpointing, continuation),
+    };
     drop(progress);
     drop(live);
     // An alarm without its evidence is worthless, so a failure to write it is reported first.
-    evidence.as_ref().map_or(Ok(()), Evidence::finish)?;
+    evidence.map_or(Ok(()), Evidence::finish)?;
     if !arguments.quiet {
         let left_out = monitored.as_ref().map(|(_, judge)| left_out::summary(&lock(judge)));
         note(&(summary(&report.counts, start.elapsed(), is_judged) + &left_out.unwrap_or_default()));

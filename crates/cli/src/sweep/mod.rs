@@ -361,7 +361,8 @@ impl Sweeper<'_> {
 
     fn one(&self, run: &Address, sweep: &mut Sweep) -> anyhow::Result<()> {
         let context = SourceContext { stop: self.options.stop.clone(), ..SourceContext::default() };
-        let sources = vec![self.monitor.open(run, &self.monitor.wanted, TimeRange::default(), &context)?];
+        let sources =
+            vec![self.monitor.open(run, &self.monitor.wanted, None, TimeRange::default(), &context)?];
         let columns = self.monitor.columns(&sources)?;
         let judge = Judge::new(self.subject.1.rules().to_vec()).with_sweep(sweep.begin());
         let judge = Arc::new(Mutex::new(judge));

@@ -1,0 +1,290 @@
+//! Checkpoints of a run: where it continues, and what is kept of it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use fairstream_checkpoint::{
+    CheckpointFolder, FileIdentity, Found, KeptCounts, KeptOutput, KeptPosition, KeptSource, Manifest,
+    NewCheckpoint, VERSION,
+};
+use fairstream_core::{
+    Cause, Checkpoint, CheckpointStore, Checkpointing, Companion, Continuation, OnChange, Position,
+    SourceProgress, TimeFormat,
+};
+use sha2::{Digest, Sha256};
+
+use crate::args::{EngineKind, RunArguments};
+use crate::load::Monitor;
+use crate::outputs;
+use crate::progress::counted;
+use crate::registry::Address;
+use crate::{note, report};
+
+/// The checkpoints of a run.
+pub(crate) struct Checkpoints {
+    store: Store,
+    every: Duration,
+    on_change: OnChange,
+    begun: Option<Begun>,
+}
+
+/// What an earlier run has begun and this one continues, or replaces.
+pub(crate) struct Begun {
+    /// The checkpoint where it continues; `None` if it begins anew.
+    from: Option<Found>,
+    manifest: Manifest,
+    progress: Vec<SourceProgress>,
+}
+
+/// What was kept of an output that is no sink.
+pub(crate) struct KeptCompanion {
+    pub(crate) position: Option<Position>,
+    pub(crate) more: serde_json::Value,
+}
+
+/// The answer of a companion to a barrier.
+pub(crate) fn answer(position: Option<&Position>, more: serde_json::Value) -> Result<String, Cause> {
+    let kept = KeptOutput { output: String::new(), position: position.map(KeptPosition::of), more };
+    Ok(serde_json::to_string(&kept)?)
+}
+
+impl Checkpoints {
+    /// Opens the folder that the arguments name, and finds where to continue.
+    pub(crate) fn open(
+        arguments: &RunArguments,
+        monitor: &Monitor,
+        inputs: &[Address],
+    ) -> anyhow::Result<Option<Checkpoints>> {
+        let Some(path) = &arguments.checkpoint else { return Ok(None) };
+        if arguments.verify || arguments.engine == EngineKind::Reference {
+            bail!("checkpoints are taken of the compiled engine alone: leave out --verify and --engine");
+        }
+        let folder = CheckpointFolder::open(path)?;
+        let empty = Store::empty(arguments, monitor, inputs, folder)?;
+        let found =
+            if arguments.restart { empty.folder.newest().ok().flatten() } else { empty.folder.newest()? };
+        let mut begun = None;
+        if let Some((found, manifest, wrong)) = found {
+            for reason in wrong {
+                note(&format!("warning: a checkpoint is damaged, so the one before it is used: {reason}"));
+            }
+            let reached = described(&manifest);
+            if arguments.restart {
+                note(&format!("beginning anew; checkpoint {} is discarded, {reached}", found.number));
+            } else {
+                empty.check(&manifest)?;
+                if manifest.evaluated.rows > 0 && !arguments.quiet {
+                    note(&format!("continuing from checkpoint {}, {reached}", found.number));
+                }
+            }
+            begun = Some(Begun::of(found, manifest, arguments.restart)?);
+        }
+        if arguments.restart {
+            empty.folder.clear()?;
+        }
+        let on_change = if arguments.carry_over { OnChange::CarryOver } else { OnChange::Refuse };
+        Ok(Some(Checkpoints { store: empty, every: arguments.checkpoint_every, on_change, begun }))
+    }
+
+    /// What an earlier run has begun, if there was one.
+    pub(crate) fn begun(&self) -> Option<&Begun> {
+        self.begun.as_ref()
+    }
+
+    /// Where each source continues.
+    pub(crate) fn positions(&self) -> anyhow::Result<Vec<Option<Position>>> {
+        let Some(Begun { from: Some(_), manifest, progress }) = &self.begun else {
+            return Ok(vec![None; self.store.inputs.len()]);
+        };
+        for (kept, path) in manifest.sources.iter().zip(&self.store.inputs) {
+            if let (Some(identity), Some(path)) = (&kept.file, path) {
+                let cannot = || format!("cannot continue with {}", path.display());
+                let checked = identity.check(path).with_context(cannot)?;
+                checked.with_context(cannot).context("--restart begins anew")?;
+            }
+        }
+        Ok(progress.iter().map(|source| source.position.clone()).collect())
+    }
+
+    /// Keeps that outputs are begun at these positions, before any is opened: whatever a crash leaves of them may be
+    /// replaced.
+    pub(crate) fn begin(&self, sinks: Vec<Option<Position>>) -> anyhow::Result<()> {
+        if self.begun.as_ref().is_some_and(|begun| begun.from.is_some()) {
+            return Ok(());
+        }
+        let mut manifest = self.store.empty.clone();
+        for (kept, position) in manifest.sinks.iter_mut().zip(sinks) {
+            kept.position = position.as_ref().map(KeptPosition::of);
+        }
+        self.store.folder.commit(NewCheckpoint { manifest, state: None })?;
+        Ok(())
+    }
+
+    /// How checkpoints are taken, and where the run continues.
+    pub(crate) fn start(self, companions: Vec<Box<dyn Companion>>) -> (Checkpointing, Option<Continuation>) {
+        let Checkpoints { store, every, on_change, begun } = self;
+        let continuation = begun.and_then(|Begun { from, manifest, progress }| {
+            let state = from?.state();
+            Some(Continuation {
+                engine: if manifest.has_state { Some(Box::new(state)) } else { None },
+                on_change,
+                sources: progress,
+                evaluated: manifest.evaluated.into(),
+            })
+        });
+        (Checkpointing { store: Box::new(store), every, companions }, continuation)
+    }
+}
+
+impl Begun {
+    fn of(found: Found, manifest: Manifest, is_discarded: bool) -> anyhow::Result<Begun> {
+        let progress: Option<Vec<SourceProgress>> =
+            manifest.sources.iter().map(KeptSource::progress).collect();
+        let progress = progress.with_context(|| damaged(&found.path))?;
+        if is_discarded {
+            let mut manifest = manifest;
+            let outputs = manifest.sinks.iter_mut().chain(&mut manifest.others);
+            outputs.for_each(|output| output.position = None);
+            return Ok(Begun { from: None, manifest, progress: Vec::new() });
+        }
+        Ok(Begun { from: Some(found), manifest, progress })
+    }
+
+    /// Where a sink continues; `None` if it begins anew.
+    pub(crate) fn sink(&self, index: usize) -> anyhow::Result<Option<Position>> {
+        position(self.manifest.sinks.get(index))
+    }
+
+    /// What was kept of an output that is no sink.
+    pub(crate) fn companion(&self, index: usize) -> anyhow::Result<Option<KeptCompanion>> {
+        let Some(kept) = self.manifest.others.get(index) else { return Ok(None) };
+        Ok(Some(KeptCompanion { position: position(Some(kept))?, more: kept.more.clone() }))
+    }
+
+    /// How far each source had been evaluated.
+    pub(crate) fn progress(&self) -> &[SourceProgress] {
+        &self.progress
+    }
+}
+
+fn position(kept: Option<&KeptOutput>) -> anyhow::Result<Option<Position>> {
+    let Some(kept) = kept.and_then(|kept| kept.position.as_ref()) else { return Ok(None) };
+    kept.position().map(Some).context("a position of the checkpoint is damaged")
+}
+
+fn damaged(path: &Path) -> String {
+    format!("{}: a position is damaged; `--restart` begins anew", path.display())
+}
+
+/// How far the run of a checkpoint had come.
+pub(crate) fn described(manifest: &Manifest) -> String {
+    let KeptCounts { rows, reached, .. } = manifest.evaluated;
+    let reached = reached.map(|time| format!(", up to {}", fairstream_core::Time(time).for_people()));
+    format!("of {}: {}{}", manifest.written, counted(rows, "event"), reached.unwrap_or_default())
+}
+
+/// Writes checkpoints to their folder.
+struct Store {
+    folder: CheckpointFolder,
+    /// What is said of a run that has not begun.
+    empty: Manifest,
+    /// The file that each source is, if it is one.
+    inputs: Vec<Option<PathBuf>>,
+}
+
+impl Store {
+    fn empty(
+        arguments: &RunArguments,
+        monitor: &Monitor,
+        inputs: &[Address],
+        folder: CheckpointFolder,
+    ) -> anyhow::Result<Store> {
+        let path = &arguments.input.spec;
+        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let file = |input: &Address| {
+            let path = PathBuf::from(&input.location);
+            let is_one = input.others.is_empty() && path.metadata().is_ok_and(|meta| meta.is_file());
+            is_one.then_some(path)
+        };
+        let source = |input: &Address| KeptSource {
+            input: input.to_string(),
+            position: None,
+            ahead: 0,
+            newest: None,
+            rows: Default::default(),
+            file: None,
+        };
+        let output = |output: String| KeptOutput { output, position: None, more: serde_json::Value::Null };
+        let evidence = arguments.evidence.iter().map(|to| format!("evidence {to}"));
+        let bad_rows = arguments.on_bad_row.file().map(|path| format!("bad rows {path}"));
+        let empty = Manifest {
+            version: VERSION,
+            number: 0,
+            written: String::new(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            specification: path.display().to_string(),
+            specification_sha256: Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect(),
+            sources: inputs.iter().map(source).collect(),
+            sinks: outputs::wanted(arguments, monitor).iter().map(|sink| output(sink.to_string())).collect(),
+            others: evidence.chain(bad_rows).map(output).collect(),
+            evaluated: KeptCounts::default(),
+            has_state: false,
+        };
+        let mut store = Store { folder, empty, inputs: inputs.iter().map(file).collect() };
+        store.empty.written = written();
+        Ok(store)
+    }
+
+    /// Checks that a checkpoint is of this command.
+    fn check(&self, manifest: &Manifest) -> anyhow::Result<()> {
+        let inputs = |manifest: &Manifest| -> Vec<String> {
+            manifest.sources.iter().map(|source| source.input.clone()).collect()
+        };
+        let outputs = |manifest: &Manifest| -> Vec<String> {
+            let outputs = manifest.sinks.iter().chain(&manifest.others);
+            outputs.map(|output| output.output.clone()).collect()
+        };
+        let lists = [
+            ("inputs", inputs(manifest), inputs(&self.empty)),
+            ("outputs", outputs(manifest), outputs(&self.empty)),
+        ];
+        for (what, before, now) in lists {
+            if before != now {
+                bail!(
+                    "the checkpoint is of a command with other {what}: {} instead of {}; continue with the same command, or begin \
+                     anew with --restart",
+                    before.join(", "),
+                    now.join(", ")
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CheckpointStore for Store {
+    fn commit(&mut self, checkpoint: Checkpoint) -> Result<(), Cause> {
+        let mut manifest =
+            Manifest { written: written(), evaluated: checkpoint.evaluated.into(), ..self.empty.clone() };
+        let sources = manifest.sources.iter_mut().zip(&checkpoint.sources).zip(&self.inputs);
+        for ((kept, progress), path) in sources {
+            let identity = path.as_ref().map(|path| FileIdentity::of(path)).transpose()?;
+            *kept = KeptSource::of(std::mem::take(&mut kept.input), progress, identity);
+        }
+        for (kept, position) in manifest.sinks.iter_mut().zip(&checkpoint.sinks) {
+            kept.position = position.as_ref().map(KeptPosition::of);
+        }
+        for (kept, answer) in manifest.others.iter_mut().zip(&checkpoint.companions) {
+            let answer: KeptOutput = serde_json::from_str(answer)?;
+            *kept = KeptOutput { output: std::mem::take(&mut kept.output), ..answer };
+        }
+        self.folder.commit(NewCheckpoint { manifest, state: checkpoint.engine })?;
+        Ok(())
+    }
+}
+
+/// The time by the clock of this machine, as text.
+fn written() -> String {
+    report::now().written(&TimeFormat::Rfc3339).to_string()
+}
