@@ -59,6 +59,13 @@ impl Header {
         Ok(Header { names, is_numbered: false })
     }
 
+    /// Whether a record is the row of column names once more.
+    pub(crate) fn is_repeated_by(&self, records: &Records) -> bool {
+        !self.is_numbered
+            && records.len() == self.names.len()
+            && self.names.iter().enumerate().all(|(index, name)| records.field(index) == name.as_bytes())
+    }
+
     /// Number of columns.
     pub(crate) fn len(&self) -> usize {
         self.names.len()

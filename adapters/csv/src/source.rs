@@ -9,8 +9,8 @@ use fairstream_core::{
     SourceError, SourceFactory, SourceRequest, Time, TimeFormat, TimeReader, WantedColumn,
 };
 use fairstream_files::{
-    Column, ENCODING, Encoding, Folder, Input, NextRow, Place, RowSource, Rows, no_time_column,
-    several_files, type_name,
+    Column, ENCODING, Encoding, FOLLOW, Folder, Input, JOURNAL, NextRow, Place, RowSource, Rows,
+    no_time_column, several_files, type_name,
 };
 
 use crate::header::Header;
@@ -45,6 +45,8 @@ const OPTIONS: &[OptionDoc] = &[
     OptionDoc::new("empty", "null", "`value` lets an empty field of a String input be the empty string"),
     OptionDoc::new("decimal", ".", "what stands before the decimals: `.` or `,`"),
     ENCODING,
+    FOLLOW,
+    JOURNAL,
     OptionDoc::new(
         "max_row",
         "auto",
@@ -81,7 +83,7 @@ fn open_file(request: &SourceRequest) -> Result<RowSource<CsvRows>, SourceError>
     let open_failed = |cause: Cause| request.cannot_open(cause);
     let bad_option = |bad| request.refuse(bad);
     let settings = Settings::read(&request.options, location).map_err(bad_option)?;
-    let input = Input::open(location, &request.context.stop).map_err(|error| open_failed(error.into()))?;
+    let input = Input::of_source(request)?;
     let input = input.decoded(settings.encoding);
     let mut records = Records::new(input, settings.delimiter, settings.limits);
     let header =
@@ -156,7 +158,15 @@ impl Rows for CsvRows {
         if std::mem::take(&mut self.is_first_pending) {
             return Ok(NextRow::Row);
         }
-        self.records.read(deadline)
+        loop {
+            let next = self.records.read(deadline)?;
+            // Where files or runs follow one another, each may begin with the names of columns.
+            let is_repeated =
+                self.records.input().has_several_beginnings() && self.header.is_repeated_by(&self.records);
+            if next != NextRow::Row || !is_repeated {
+                return Ok(next);
+            }
+        }
     }
 
     fn line(&self) -> u64 {
@@ -170,6 +180,18 @@ impl Rows for CsvRows {
     fn go_to(&mut self, place: Place) -> io::Result<()> {
         self.is_first_pending = false;
         self.records.go_to(place)
+    }
+
+    fn anchor(&self) -> Vec<u8> {
+        self.records.input().anchor(self.records.place().offset)
+    }
+
+    fn set_anchor(&mut self, anchor: &[u8]) -> io::Result<()> {
+        self.records.input_mut().set_anchor(anchor)
+    }
+
+    fn acknowledge(&mut self, place: Place) -> io::Result<()> {
+        self.records.input_mut().acknowledge(place.offset)
     }
 
     fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Option<Time>, RejectedRow> {

@@ -51,6 +51,15 @@ impl Lines {
         self.input.name()
     }
 
+    /// The bytes that are split.
+    pub(crate) fn input(&self) -> &Input {
+        &self.input
+    }
+
+    pub(crate) fn input_mut(&mut self) -> &mut Input {
+        &mut self.input
+    }
+
     /// Whether bytes come as they are written.
     pub(crate) fn is_live(&self) -> bool {
         self.input.is_live()

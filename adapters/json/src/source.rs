@@ -8,7 +8,8 @@ use fairstream_core::{
     SourceRequest, Time, TimeFormat, TimeReader, WantedColumn,
 };
 use fairstream_files::{
-    Column, ENCODING, Encoding, Folder, Input, NextRow, Place, RowSource, Rows, several_files,
+    Column, ENCODING, Encoding, FOLLOW, Folder, Input, JOURNAL, NextRow, Place, RowSource, Rows,
+    several_files,
 };
 
 use crate::lines::Lines;
@@ -26,6 +27,8 @@ const OPTIONS: &[OptionDoc] = &[
     OptionDoc::new("time", "time", "the key that says when a row happened; `row` takes rows in their order"),
     OptionDoc::new("time_format", "auto", TimeFormat::HELP),
     ENCODING,
+    FOLLOW,
+    JOURNAL,
     OptionDoc::new("max_row", "16777216", "a line with more bytes than this is a bad row"),
 ];
 
@@ -69,8 +72,7 @@ fn open_lines(request: &SourceRequest) -> Result<Lines, SourceError> {
     let max_line = options.parse("max_row", 16 << 20).map_err(bad_option)?;
     let encoding = options.text(ENCODING.name).map(|_| options.parse(ENCODING.name, Encoding::Utf8));
     let encoding = encoding.transpose().map_err(bad_option)?;
-    let input = Input::open(&request.location, &request.context.stop);
-    let input = input.map_err(|error| request.cannot_open(error))?;
+    let input = Input::of_source(request)?;
     Ok(Lines::new(input.decoded(encoding), max_line))
 }
 
@@ -119,6 +121,18 @@ impl Rows for JsonRows {
 
     fn go_to(&mut self, place: Place) -> io::Result<()> {
         self.lines.go_to(place)
+    }
+
+    fn anchor(&self) -> Vec<u8> {
+        self.lines.input().anchor(self.lines.place().offset)
+    }
+
+    fn set_anchor(&mut self, anchor: &[u8]) -> io::Result<()> {
+        self.lines.input_mut().set_anchor(anchor)
+    }
+
+    fn acknowledge(&mut self, place: Place) -> io::Result<()> {
+        self.lines.input_mut().acknowledge(place.offset)
     }
 
     fn append(&mut self, columns: &mut [Column], time: &mut TimeReader) -> Result<Option<Time>, RejectedRow> {

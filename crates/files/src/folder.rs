@@ -9,13 +9,13 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_n
 use arrow::compute::take;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use fairstream_core::{
-    Cause, EventBatch, RejectedRow, Source, SourceContext, SourceError, SourceFiles, SourceRequest,
-    TimeFormat, WantedColumn,
+    BadOption, Cause, EventBatch, RejectedRow, Source, SourceContext, SourceError, SourceFiles,
+    SourceRequest, TimeFormat, WantedColumn,
 };
 
 use crate::{
-    Chunk, DataFile, FileMerge, FilesPosition, Fingerprint, FirstTime, MergedFiles, NextRows, RowSource,
-    Rows, SORT, Segment, partition_value, repeated_value, title_of,
+    Chunk, DataFile, FOLLOW, FileMerge, FilesPosition, Fingerprint, FirstTime, MergedFiles, NextRows,
+    RowSource, Rows, SORT, Segment, partition_value, repeated_value, title_of,
 };
 
 /// Opens one file.
@@ -81,6 +81,14 @@ impl<R: Rows> Folder<R> {
         files: Vec<DataFile>,
         open_file: OpenSingle<R>,
     ) -> Result<FileMerge<Folder<R>>, SourceError> {
+        if let Some(value) = request.options.text(FOLLOW.name) {
+            return Err(request.refuse(BadOption::Value {
+                key: FOLLOW.name.to_owned(),
+                value: value.to_owned(),
+                reason: "only one file can be followed; a folder is read again when the run is started again"
+                    .to_owned(),
+            }));
+        }
         let place = request.resume.as_ref().and_then(|position| FilesPosition::read(&position.resume));
         let time_format = match place {
             Some(place) => place.time_format,

@@ -7,12 +7,25 @@ use std::thread;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, bounded, never, select};
-use fairstream_core::StopToken;
+use fairstream_core::{BadOption, OptionDoc, SourceError, SourceRequest, StopToken};
 use flate2::read::MultiGzDecoder;
 
 use crate::encoding::{Decoder, Encoding};
+use crate::follow::Followed;
+use crate::journal::Journal;
 
-const BLOCK: usize = 256 * 1024;
+/// The option of a file that grows.
+pub const FOLLOW: OptionDoc =
+    OptionDoc::new("follow", "false", "`true` waits for what is appended to the file, as `tail -F` does");
+
+/// The option of standard input that it is written to files first.
+pub const JOURNAL: OptionDoc = OptionDoc::new(
+    "journal",
+    "none",
+    "a folder to which standard input is written before it is evaluated, so that it can be read again",
+);
+
+pub(crate) const BLOCK: usize = 256 * 1024;
 
 /// An open input: a file, a named pipe, or standard input for `-`. A name that ends in `.gz` or
 /// `.zst` is decompressed.
@@ -40,6 +53,10 @@ enum Bytes {
     Plain(File),
     /// A compressed file, or another reader that never blocks.
     Reader(Box<dyn Read + Send>),
+    /// A file that grows.
+    Followed(Box<Followed>),
+    /// Standard input, through a journal.
+    Journalled(Box<Journal>),
     /// An input that may block is read by a separate thread.
     Piped {
         blocks: Receiver<io::Result<Vec<u8>>>,
@@ -108,6 +125,72 @@ impl Input {
         Ok(Input::new(name, bytes))
     }
 
+    /// Opens the input of a source, with the options [`FOLLOW`] and [`JOURNAL`].
+    ///
+    /// # Errors
+    /// The input cannot be opened, or not with these options.
+    pub fn of_source(request: &SourceRequest) -> Result<Input, SourceError> {
+        let SourceRequest { location, options, context, .. } = request;
+        let follows = options.parse(FOLLOW.name, false).map_err(|bad| request.refuse(bad))?;
+        let refused = |key: &OptionDoc, reason: &str| {
+            let value = options.text(key.name).unwrap_or_default().to_owned();
+            request.refuse(BadOption::Value { key: key.name.to_owned(), value, reason: reason.to_owned() })
+        };
+        let bytes = if let Some(folder) = options.text(JOURNAL.name) {
+            if location != "-" {
+                return Err(refused(&JOURNAL, "only standard input has a journal; a file can be read again"));
+            }
+            let journal = Journal::open(Path::new(folder), io::stdin(), &context.stop);
+            Bytes::Journalled(Box::new(journal.map_err(|error| request.cannot_open(error))?))
+        } else if follows {
+            let lower = location.to_lowercase();
+            if location == "-" || lower.ends_with(".gz") || lower.ends_with(".zst") {
+                return Err(refused(&FOLLOW, "only a plain file can be followed"));
+            }
+            let followed = Followed::open(Path::new(location), &context.stop);
+            Bytes::Followed(Box::new(followed.map_err(|error| request.cannot_open(error))?))
+        } else {
+            return Input::open(location, &context.stop).map_err(|error| request.cannot_open(error));
+        };
+        let name = if location == "-" { "standard input" } else { location };
+        Ok(Input::new(name, bytes))
+    }
+
+    /// What a position at this offset needs beside it; see [`set_anchor`](Input::set_anchor).
+    pub fn anchor(&self, offset: u64) -> Vec<u8> {
+        match &self.bytes {
+            Bytes::Followed(followed) => followed.anchor(offset),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Finds the file that a position is in. Called before [`seek`](Input::seek).
+    ///
+    /// # Errors
+    /// There is no such file any more.
+    pub fn set_anchor(&mut self, anchor: &[u8]) -> io::Result<()> {
+        match &mut self.bytes {
+            Bytes::Followed(followed) if !anchor.is_empty() => followed.set_anchor(anchor),
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes before this offset are not needed any more.
+    ///
+    /// # Errors
+    /// They cannot be removed.
+    pub fn acknowledge(&mut self, offset: u64) -> io::Result<()> {
+        match &mut self.bytes {
+            Bytes::Journalled(journal) => journal.acknowledge(offset),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the bytes are those of several files or runs, each of which may begin with the names of columns.
+    pub fn has_several_beginnings(&self) -> bool {
+        matches!(self.bytes, Bytes::Followed(_) | Bytes::Journalled(_))
+    }
+
     /// An input that reads from `reader`, which must never block.
     pub fn from_reader(name: &str, reader: impl Read + Send + 'static) -> Input {
         Input::new(name, Bytes::Reader(Box::new(reader)))
@@ -134,6 +217,7 @@ impl Input {
     pub fn is_live(&self) -> bool {
         match &self.bytes {
             Bytes::Piped { is_live, .. } => *is_live,
+            Bytes::Followed(_) | Bytes::Journalled(_) => true,
             Bytes::Plain(_) | Bytes::Reader(_) => false,
         }
     }
@@ -158,6 +242,7 @@ impl Input {
                         }
                     }
                     let encoding = Encoding::of_mark(&start);
+                    self.check(encoding)?;
                     self.text = TextDecoding::of(encoding);
                     match &mut self.text {
                         TextDecoding::Decoded(decoder, _) => decoder.decode(&start, buffer),
@@ -192,11 +277,22 @@ impl Input {
         }
     }
 
+    /// Positions in an input that grows are those of its bytes, which must therefore be UTF-8.
+    fn check(&self, encoding: Encoding) -> io::Result<()> {
+        if self.has_several_beginnings() && encoding != Encoding::Utf8 {
+            let reason = "only UTF-8 can be followed or have a journal";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+        Ok(())
+    }
+
     /// Appends the next bytes as they are.
     fn read(&mut self, buffer: &mut Vec<u8>, deadline: Option<Instant>) -> io::Result<Filled> {
         match &mut self.bytes {
             Bytes::Plain(file) => read_block(file, &mut self.block, buffer),
             Bytes::Reader(bytes) => read_block(bytes, &mut self.block, buffer),
+            Bytes::Followed(followed) => followed.fill(buffer, deadline),
+            Bytes::Journalled(journal) => journal.fill(buffer, deadline),
             Bytes::Piped { blocks, stopped, .. } => {
                 let passed = deadline.map_or_else(never, crossbeam_channel::at);
                 select! {
@@ -220,7 +316,18 @@ impl Input {
     /// # Errors
     /// The file is shorter than that.
     pub fn seek(&mut self, offset: u64) -> io::Result<bool> {
-        let Bytes::Plain(file) = &mut self.bytes else { return Ok(false) };
+        let file = match &mut self.bytes {
+            Bytes::Plain(file) => file,
+            Bytes::Followed(followed) => {
+                self.text = TextDecoding::AsIs;
+                return followed.seek(offset).map(|()| true);
+            }
+            Bytes::Journalled(journal) => {
+                self.text = TextDecoding::AsIs;
+                return journal.seek(offset).map(|()| true);
+            }
+            Bytes::Reader(_) | Bytes::Piped { .. } => return Ok(false),
+        };
         if matches!(self.text, TextDecoding::Unknown(_)) {
             let mut start = Vec::new();
             file.rewind()?;

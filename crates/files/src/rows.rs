@@ -38,6 +38,29 @@ pub trait Rows: Send {
     /// The input cannot be read, or, as [`io::ErrorKind::UnexpectedEof`], is shorter than that.
     fn go_to(&mut self, place: Place) -> io::Result<()>;
 
+    /// What a position needs beside the place; see [`set_anchor`](Rows::set_anchor).
+    fn anchor(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Finds the file of a position. Called before [`go_to`](Rows::go_to).
+    ///
+    /// # Errors
+    /// There is no such file any more.
+    fn set_anchor(&mut self, anchor: &[u8]) -> io::Result<()> {
+        let _ = anchor;
+        Ok(())
+    }
+
+    /// Rows before this place are not needed any more.
+    ///
+    /// # Errors
+    /// They cannot be given up.
+    fn acknowledge(&mut self, place: Place) -> io::Result<()> {
+        let _ = place;
+        Ok(())
+    }
+
     /// Appends one value or null to each column, and returns the time of the row. `None` if rows are taken in their
     /// order, at [`Time::of_row`]; the format of times is then [`TimeFormat::Relative`].
     ///
@@ -163,8 +186,9 @@ impl<R: Rows> RowSource<R> {
     /// # Errors
     /// The position is not from such a source, or is beyond the end.
     pub fn go_to(&mut self, position: &Position) -> Result<(), Cause> {
-        let Resume { place, time_format } =
+        let Resume { place, time_format, anchor } =
             Resume::read(&position.resume).ok_or("the position is not one of such rows")?;
+        self.rows.set_anchor(&anchor)?;
         self.rows.go_to(place).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => "it is shorter than it was when it was read before".into(),
             _ => Cause::from(error),
@@ -209,7 +233,8 @@ impl<R: Rows> RowSource<R> {
     }
 
     fn position(&self) -> Position {
-        let resume = Resume { place: self.rows.place(), time_format: self.time.format().clone() };
+        let time_format = self.time.format().clone();
+        let resume = Resume { place: self.rows.place(), time_format, anchor: self.rows.anchor() };
         Position { rows: self.count, resume: resume.written().into() }
     }
 }
@@ -229,6 +254,11 @@ impl<R: Rows> Source for RowSource<R> {
 
     fn is_live(&self) -> bool {
         self.rows.is_live()
+    }
+
+    fn acknowledge(&mut self, through: &Position) -> Result<(), SourceError> {
+        let Some(resume) = Resume::read(&through.resume) else { return Ok(()) };
+        self.rows.acknowledge(resume.place).map_err(|error| self.cannot_read(error.into()))
     }
 
     fn next_batch(&mut self) -> Result<Option<EventBatch>, SourceError> {
@@ -348,19 +378,25 @@ impl Building {
 struct Resume {
     place: Place,
     time_format: TimeFormat,
+    anchor: Vec<u8>,
 }
 
 impl Resume {
     fn written(&self) -> Vec<u8> {
         let Place { offset, line, after_return } = self.place;
         let format = self.time_format.name().as_bytes();
-        [&offset.to_le_bytes(), &line.to_le_bytes(), &[u8::from(after_return)][..], format].concat()
+        let start =
+            [&offset.to_le_bytes(), &line.to_le_bytes(), &[u8::from(after_return)][..], format].concat();
+        // No format has a zero byte.
+        if self.anchor.is_empty() { start } else { [&start, &[0][..], &self.anchor].concat() }
     }
 
     fn read(bytes: &[u8]) -> Option<Resume> {
         let (offset, rest) = bytes.split_first_chunk()?;
         let (line, rest) = rest.split_first_chunk()?;
-        let (after_return, format) = rest.split_first()?;
+        let (after_return, rest) = rest.split_first()?;
+        let end = rest.iter().position(|byte| *byte == 0);
+        let (format, anchor) = end.map_or((rest, &[][..]), |end| (&rest[..end], &rest[end + 1..]));
         Some(Resume {
             place: Place {
                 offset: u64::from_le_bytes(*offset),
@@ -368,6 +404,7 @@ impl Resume {
                 after_return: *after_return == 1,
             },
             time_format: std::str::from_utf8(format).ok()?.parse().ok()?,
+            anchor: anchor.to_vec(),
         })
     }
 }
