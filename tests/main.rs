@@ -4,6 +4,7 @@
 
 mod browser;
 mod cli;
+mod clocks;
 mod conformance;
 mod differential;
 #[cfg(unix)]

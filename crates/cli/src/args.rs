@@ -144,6 +144,10 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s", requires = "checkpoint")]
     pub(crate) checkpoint_every: Duration,
 
+    /// Write what comes from standard input to this folder before it is evaluated, so that it can be read again
+    #[arg(long, value_name = "DIR", requires = "checkpoint")]
+    pub(crate) journal: Option<PathBuf>,
+
     /// Begin anew, and discard the checkpoints and what has been written since the first of them
     #[arg(long, requires = "checkpoint")]
     pub(crate) restart: bool,

@@ -9,9 +9,10 @@ use fairstream_checkpoint::{
     NewCheckpoint, VERSION,
 };
 use fairstream_core::{
-    Cause, Checkpoint, CheckpointStore, Checkpointing, Companion, Continuation, OnChange, Position,
+    Cause, Checkpoint, CheckpointStore, Checkpointing, Companion, Continuation, OnChange, Position, Source,
     SourceProgress, TimeFormat,
 };
+use fairstream_files::{FOLLOW, JOURNAL};
 use sha2::{Digest, Sha256};
 
 use crate::args::{EngineKind, RunArguments};
@@ -47,6 +48,22 @@ pub(crate) struct KeptCompanion {
 pub(crate) fn answer(position: Option<&Position>, more: serde_json::Value) -> Result<String, Cause> {
     let kept = KeptOutput { output: String::new(), position: position.map(KeptPosition::of), more };
     Ok(serde_json::to_string(&kept)?)
+}
+
+/// Refuses inputs that cannot be read again.
+pub(crate) fn check_inputs(inputs: &[Address], sources: &[Box<dyn Source>]) -> anyhow::Result<()> {
+    for (input, source) in inputs.iter().zip(sources) {
+        let is_pipe = input.location == "-" || Path::new(&input.location).exists();
+        let is_growing = [FOLLOW, JOURNAL].iter().any(|option| input.options.text(option.name).is_some());
+        if source.is_live() && is_pipe && !is_growing {
+            bail!(
+                "{}: what comes from a pipe cannot be read again after a crash; `--journal DIR` keeps what came from standard \
+                 input",
+                source.name()
+            );
+        }
+    }
+    Ok(())
 }
 
 impl Checkpoints {

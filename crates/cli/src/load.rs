@@ -10,7 +10,7 @@ use fairstream_core::{
 };
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
 use fairstream_fairness::{Compiled, Endpoint, FairnessFile, FileError, Problem};
-use fairstream_files::{SORT, Sorted};
+use fairstream_files::{JOURNAL, SORT, Sorted};
 
 use crate::args::{EngineKind, InputArguments};
 use crate::joins::{self, Joins};
@@ -172,6 +172,15 @@ impl Monitor {
             (self.fairness, self.spec) = (Some(fairness), spec);
         }
         Ok(self)
+    }
+
+    /// Reads standard input through a journal.
+    pub(crate) fn keep_journal(&mut self, folder: &Path) -> anyhow::Result<()> {
+        let Some(input) = self.inputs.iter_mut().find(|input| input.location == "-") else {
+            bail!("--journal is for standard input, and no input is `-`");
+        };
+        input.options.set(JOURNAL.name, folder.to_string_lossy());
+        Ok(())
     }
 
     /// The inputs with events, each of which is a source.

@@ -30,7 +30,7 @@ pub(crate) fn set(file: &mut FairnessFile, inputs: &[Address]) -> anyhow::Result
 /// Adds the numbers of a column.
 fn read(input: &Address, column: &str, values: &mut Vec<f64>) -> anyhow::Result<()> {
     let kind = registry::source_for(input)?;
-    let mut options = input.options.clone();
+    let mut options = sample::without_waiting(input.options.clone());
     if sample::takes_time(&*kind) {
         options.set("time", ROW_ORDER_ONLY);
     }

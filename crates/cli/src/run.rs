@@ -13,7 +13,7 @@ use fairstream_engine::{CompiledEngine, ReferenceEngine, Role, Specification, Ve
 use fairstream_fairness::{Compiled, EvidenceSink, Judge, JudgedEngine, KeyHash, significant};
 
 use crate::args::{EngineKind, RunArguments};
-use crate::checkpoints::Checkpoints;
+use crate::checkpoints::{self, Checkpoints};
 use crate::console::ConsoleSinks;
 use crate::evidence::{self, Evidence};
 use crate::interrupt::Interrupt;
@@ -60,7 +60,10 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     if arguments.live {
         live::leave_on_panic();
     }
-    let monitor = load::monitor(&arguments.input, Plugins::Load)?;
+    let mut monitor = load::monitor(&arguments.input, Plugins::Load)?;
+    if let Some(folder) = &arguments.journal {
+        monitor.keep_journal(folder)?;
+    }
     monitor.check(arguments.engine, &arguments.input.spec)?;
     if arguments.verify {
         // The reference engine must be able to evaluate it as well.
@@ -87,6 +90,9 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
         None => vec![None; inputs.len()],
     };
     let sources = monitor.sources_from(&inputs, positions, time_range, &context, &joins)?;
+    if checkpoints.is_some() {
+        checkpoints::check_inputs(&inputs, &sources)?;
+    }
     let columns = monitor.columns(&sources)?;
     let rules = monitor.fairness.as_ref().map(|fairness| fairness.rules().to_vec());
     let is_reported =

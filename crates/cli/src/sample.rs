@@ -11,6 +11,7 @@ use fairstream_core::{
     Options, ROW_ORDER_ONLY, RejectedRow, SourceContext, SourceFactory, SourceRequest, WantedColumn,
 };
 use fairstream_fairness::{ColumnSample, EventColumn, column_types};
+use fairstream_files::FOLLOW;
 
 use crate::joins;
 use crate::registry::{self, Address};
@@ -77,7 +78,14 @@ pub(crate) fn takes_time(kind: &dyn SourceFactory) -> bool {
     kind.adapter().options.iter().any(|option| option.name == "time")
 }
 
+/// The options without one that waits for rows which are not there yet.
+pub(crate) fn without_waiting(mut options: Options) -> Options {
+    options.take(FOLLOW.name);
+    options
+}
+
 fn request(input: &Address, options: Options, wanted: Vec<WantedColumn>) -> SourceRequest {
+    let options = without_waiting(options);
     SourceRequest {
         location: input.location.clone(),
         options,

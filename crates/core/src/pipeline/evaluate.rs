@@ -148,7 +148,10 @@ impl Evaluation {
                 return Ok(false);
             }
         }
-        running.as_mut().map_or(Ok(()), |running| running.advance(time, &self.shared))?;
+        // Of one source alone, later rows have been evaluated as well.
+        if let Some(running) = running.as_mut().filter(|running| running.reached < time) {
+            running.advance(time, &self.shared)?;
+        }
         Ok(true)
     }
 

@@ -190,7 +190,9 @@ impl Merge {
     }
 
     /// The time up to which the clock of the machine has passed, if it decides.
-    pub(super) fn wall_time(&self) -> Option<Time> {
+    pub(super) fn wall_time(&mut self) -> Option<Time> {
+        // What came before the tick is not too late for it.
+        self.fill_all();
         let live = || self.inputs.iter().filter(|input| input.is_live);
         let is_up_to_date =
             |input: &MergeInput| input.ended || input.lag.is_some_and(|lag| lag <= self.times.lateness);
@@ -217,9 +219,9 @@ impl Merge {
                 self.inputs[0].finish_part(part);
                 return Some(Ok(Step::Rows(Merged { events, sources: None })));
             }
-            match self.fill(0) {
-                Ok(()) => {}
-                Err(error) => return Some(Err(error)),
+            self.fill_all();
+            if let Some(error) = self.error.take() {
+                return Some(Err(error));
             }
             let input = &mut self.inputs[0];
             if input.head.is_some() {
@@ -279,6 +281,14 @@ impl Merge {
         Ok(())
     }
 
+    fn fill_all(&mut self) {
+        for source in 0..self.inputs.len() {
+            if let Err(error) = self.fill(source) {
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
     /// Merges what is there. Where nothing is and `may_wait`, waits for a row or a tick of the clock.
     fn gather_ready(&mut self, may_wait: bool) -> Result<Gathered, SourceError> {
         let mut batches: Vec<EventBatch> = Vec::new();
@@ -287,11 +297,7 @@ impl Merge {
         let mut sources = Vec::new();
         let mut is_tick = false;
         while indices.len() < ROWS_AT_ONCE {
-            for source in 0..self.inputs.len() {
-                if let Err(error) = self.fill(source) {
-                    self.error.get_or_insert(error);
-                }
-            }
+            self.fill_all();
             // After the last row of a stopped source, the order of other rows is unknown.
             let stopped = |input: &MergeInput| input.stopped && input.head.is_none();
             if self.error.is_some() || self.inputs.iter().any(stopped) {
