@@ -5,9 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use arrow::array::RecordBatch;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
 use fairstream_core::{
-    Columns, Engine, EngineError, Kind, Pipeline, Position, RunEnd, RunOptions, RunReport, Selection, Sink,
-    SinkError, Source, SourceContext, SourceFactory, SourceRequest, Time, Value, Verdict, VerdictBatch,
+    Columns, Engine, EngineError, Kind, MemoryState, Pipeline, Position, RunEnd, RunOptions, RunReport,
+    Selection, Sink, SinkError, Source, SourceContext, SourceFactory, SourceRequest, Time, Value, Verdict,
+    VerdictBatch,
 };
 use fairstream_csv::CsvSources;
 use fairstream_engine::{CompiledEngine, ReferenceEngine, Specification};
@@ -169,4 +173,16 @@ pub(crate) fn run_on(
     let spec = spec.clone();
     let engine = Box::new(move |start| build(&spec, start));
     Pipeline { sources, columns, engine, sinks, options }.run()
+}
+
+/// State as it comes back from files: documents as text, tables as Arrow IPC.
+pub(crate) fn through_bytes(state: &MemoryState) -> MemoryState {
+    let through = |batches: &Vec<RecordBatch>| {
+        let mut writer = StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
+        batches.iter().for_each(|batch| writer.write(batch).unwrap());
+        let bytes = writer.into_inner().unwrap();
+        StreamReader::try_new(bytes.as_slice(), None).unwrap().map(Result::unwrap).collect()
+    };
+    let tables = state.tables.iter().map(|(name, batches)| (name.clone(), through(batches)));
+    MemoryState { documents: state.documents.clone(), tables: tables.collect() }
 }

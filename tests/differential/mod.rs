@@ -19,6 +19,7 @@ mod run;
 mod shapes;
 mod shrink;
 mod specification;
+mod state;
 mod trace;
 mod types;
 
@@ -194,73 +195,6 @@ fn must_agree(engine: BuildFor, cases: usize) {
     assert!(counts.misjudged * 4 <= drafts, "too much is left out as misjudged");
     assert!(counts.failed * 10 <= counts.cases, "too many cases end early");
     counts.require_a_reference();
-}
-
-/// Restores a new engine from a snapshot before every call.
-struct Restored {
-    engine: Box<dyn Engine>,
-    spec: Specification,
-    subscription: Option<Subscription>,
-    renewals: usize,
-}
-
-fn restored(spec: &Specification, start: Time) -> Result<Box<dyn Engine>, EngineError> {
-    let (engine, spec) = (warming_up(spec, start)?, spec.clone());
-    Ok(Box::new(Restored { engine, spec, subscription: None, renewals: 0 }))
-}
-
-impl Restored {
-    fn renew(&mut self) -> Result<(), EngineError> {
-        // Another start of the clock, which the snapshot overrides.
-        let mut engine = warming_up(&self.spec, Time(77))?;
-        let snapshot = self.engine.snapshot().unwrap();
-        // Before an engine is prepared, or after it: both must do.
-        let subscription = self.subscription.as_ref().unwrap();
-        self.renewals += 1;
-        if self.renewals.is_multiple_of(2) {
-            engine.restore(&snapshot).unwrap();
-            engine.prepare(subscription)?;
-        } else {
-            engine.prepare(subscription)?;
-            engine.restore(&snapshot).unwrap();
-        }
-        self.engine = engine;
-        Ok(())
-    }
-}
-
-impl Engine for Restored {
-    fn streams(&self) -> &[String] {
-        self.engine.streams()
-    }
-
-    fn prepare(&mut self, subscription: &Subscription) -> Result<(), EngineError> {
-        self.subscription = Some(subscription.clone());
-        self.engine.prepare(subscription)
-    }
-
-    fn feed(&mut self, events: &EventBatch, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
-        self.renew()?;
-        self.engine.feed(events, out)
-    }
-
-    fn advance(&mut self, time: Time, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
-        self.renew()?;
-        self.engine.advance(time, out)
-    }
-}
-
-#[test]
-fn a_snapshot_changes_nothing() {
-    let cases = number("FAIRSTREAM_FUZZ_CASES").map_or(100, |cases| cases as usize);
-    let seed = number("FAIRSTREAM_FUZZ_SEED").unwrap_or(2);
-    let counts = Mutex::new(CaseCounts::default());
-    let found = search(seed, cases, restored, &counts);
-    if let Some((number, case, difference)) = found {
-        let case = cut_down(case, restored);
-        panic!("case {number} of seed {seed}: {difference}\n{}\n{}", case.spec(), case.trace.text());
-    }
-    counts.into_inner().unwrap().require_a_reference();
 }
 
 /// Gives the verdicts of the reference engine, but replaces every 7 by an 8.

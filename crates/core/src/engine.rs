@@ -47,6 +47,15 @@ pub trait Engine {
         Err(StateError::Unsupported)
     }
 
+    /// What of this engine's specification differs from the one that the state is of. Nothing is restored.
+    ///
+    /// # Errors
+    /// The state is not of such an engine, or it is damaged.
+    fn changes(&self, state: &dyn StateReader) -> Result<Vec<StateChange>, StateError> {
+        let _ = state;
+        Err(StateError::Unsupported)
+    }
+
     /// Takes the place of the engine that the state is of, its clock included. Whatever this engine has seen before is
     /// forgotten. Called before or after `prepare`. Returns what begins anew because the specification has changed,
     /// which is nothing unless `on_change` allows for it.
@@ -62,60 +71,10 @@ pub trait Engine {
         let _ = (state, on_change);
         Err(StateError::Unsupported)
     }
-
-    /// Everything that the engine knows of the events so far, as bytes. An engine for the same
-    /// specification that is [restored](Engine::restore) from them goes on as this one would.
-    ///
-    /// Called between two calls of `feed` or `advance`, never after one that failed.
-    ///
-    /// # Errors
-    /// The engine cannot do that; the caller goes on without.
-    fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
-        Err(SnapshotError::Unsupported)
-    }
-
-    /// Takes the place of the engine that the snapshot is of, its clock included. Whatever this
-    /// engine has seen before is forgotten.
-    ///
-    /// # Errors
-    /// The snapshot is not of such an engine, or it is damaged; the engine is as it was, and the
-    /// caller decides whether to begin anew.
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
-        let _ = snapshot;
-        Err(SnapshotError::Unsupported)
-    }
 }
 
 /// Builds the engine on the engine's thread. `start` is where its clock starts.
 pub type BuildEngine = Box<dyn FnOnce(Time) -> Result<Box<dyn Engine>, EngineError> + Send>;
-
-/// A snapshot cannot be taken, or not be gone on from.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SnapshotError {
-    /// The engine has none.
-    #[error("this engine takes no snapshots; the compiled engine does")]
-    Unsupported,
-    /// These bytes are something else.
-    #[error("this is not a snapshot of an engine")]
-    NotASnapshot,
-    /// It was taken by another version of the engine.
-    #[error(
-        "the snapshot has version {found}, this engine reads version {known}: begin with the first event"
-    )]
-    Version {
-        /// The snapshot's.
-        found: u32,
-        /// The one that the engine reads.
-        known: u32,
-    },
-    /// It was taken for another specification.
-    #[error("the snapshot is of another specification than this one: begin with the first event")]
-    OtherSpecification,
-    /// Some of its bytes are missing or wrong.
-    #[error("the snapshot is damaged: {0}")]
-    Damaged(String),
-}
 
 /// An engine failed. It names an event by its index in the batch; the pipeline tells the user
 /// which row of which source that is.

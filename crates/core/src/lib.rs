@@ -32,6 +32,7 @@ mod sink;
 mod source;
 mod source_files;
 mod state;
+mod state_table;
 mod stop;
 mod subscription;
 mod time;
@@ -51,7 +52,7 @@ pub use column_aliases::ColumnAliases;
 pub use column_values::ColumnValues;
 pub use columns::{Columns, Mismatches, WantedColumn};
 pub use end_of_input::EndOfInput;
-pub use engine::{BuildEngine, Engine, EngineError, SnapshotError};
+pub use engine::{BuildEngine, Engine, EngineError};
 pub use escape::{escape, unescape, unescape_only};
 pub use event_writer::{EventWriter, EventWriterFactory, EventWriterRequest};
 pub use json_array::{inside_array, next_element};
@@ -69,6 +70,7 @@ pub use source_files::SourceFiles;
 pub use state::{
     CapturedState, MemoryState, OnChange, StateChange, StateError, StateReader, StateRows, StateWriter,
 };
+pub use state_table::{StateCell, StateCellType, TableColumns, TableWriter, read_table};
 pub use stop::StopToken;
 pub use subscription::Subscription;
 pub use time::{

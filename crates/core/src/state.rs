@@ -73,7 +73,7 @@ pub struct StateChange {
 #[non_exhaustive]
 pub enum StateError {
     /// The engine has no state that could be captured.
-    #[error("this engine cannot write down its state; the compiled engine can")]
+    #[error("this engine cannot write down its state; the compiled engine can: leave `--engine` out")]
     Unsupported,
     /// A version of this program wrote it that is too new.
     #[error("the state has version {found}, and this program reads up to version {known}; use a newer one")]

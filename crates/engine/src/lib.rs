@@ -19,6 +19,7 @@
 
 mod clock;
 mod compiled;
+mod definition;
 mod lifecycle;
 mod limits;
 mod reference;
@@ -27,7 +28,7 @@ mod timeline;
 mod value;
 mod verify;
 
-pub use compiled::{CompiledEngine, Explanation, mapped_bytes, reseal_snapshot};
+pub use compiled::{CompiledEngine, Explanation, mapped_bytes};
 pub use reference::ReferenceEngine;
 pub use specification::{Outline, Role, SpecError, Specification};
 pub use verify::{VerifyingEngine, first_difference};

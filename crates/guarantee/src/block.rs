@@ -14,6 +14,11 @@ pub struct TrialTotals {
 }
 
 impl TrialTotals {
+    /// Whether there can be so many trials with such a sum.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.trials < 1 << 48 && self.sum.is_finite() && self.sum >= 0.0
+    }
+
     pub(crate) fn add(&mut self, other: TrialTotals) {
         self.trials += other.trials;
         self.sum += other.sum;
@@ -32,6 +37,15 @@ pub(crate) struct OpenBlock {
 }
 
 impl OpenBlock {
+    /// Whether it can be a block of groups with numbers below `groups`.
+    pub(crate) fn is_valid(&self, groups: usize) -> bool {
+        let is_group = |group: usize| group < groups;
+        self.trials < 1 << 48
+            && self.groups.iter().all(|(group, totals)| is_group(*group) && totals.is_valid())
+            && self.values.iter().all(|(group, value)| is_group(*group) && value.is_finite())
+            && self.values.len() as u64 == self.trials
+    }
+
     pub(crate) fn groups(&self) -> &[(usize, TrialTotals)] {
         &self.groups
     }

@@ -9,8 +9,10 @@ use crate::FairSet;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Contribution {
     /// Of the blocks in which its estimate was above every fair rate (q > r); `None` if there are none.
+    #[serde(with = "crate::written")]
     too_high: Option<f64>,
     /// Of the blocks in which its estimate was below every fair rate (q < r); `None` if there are none.
+    #[serde(with = "crate::written")]
     too_low: Option<f64>,
 }
 

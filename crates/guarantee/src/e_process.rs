@@ -32,8 +32,10 @@ pub struct EProcess {
     fairness: FairnessEvidence,
     /// Evidence that the groups of an alarm are treated fairly again.
     recovery: Option<Recovery>,
+    #[serde(with = "crate::written")]
     log_e_value: f64,
     /// Maximum of `log_e_value` over all looks.
+    #[serde(with = "crate::written")]
     log_maximum: f64,
     #[serde(skip)]
     scratch: BetScratch,
@@ -203,6 +205,22 @@ impl EProcess {
     /// Logarithm of the largest e-value at any look.
     pub fn log_maximum(&self) -> f64 {
         self.log_maximum
+    }
+
+    /// Whether this can be the state of an e-process over so many groups; one that was read back may not be.
+    pub fn is_valid(&self, groups: usize) -> bool {
+        /// More than there can have been.
+        const MOST: u64 = 1 << 48;
+        let learners = self.learners.iter();
+        self.closed.len() <= groups
+            && self.closed.iter().all(TrialTotals::is_valid)
+            && self.blocks < MOST
+            && self.steps < MOST
+            && self.open.is_valid(self.closed.len())
+            && self.recent.is_valid()
+            && self.fairness.is_valid()
+            && learners.clone().all(|learner| learner.is_valid() && learner.start <= self.steps)
+            && self.recovery.as_ref().is_none_or(Recovery::is_valid)
     }
 
     /// Number of closed blocks.

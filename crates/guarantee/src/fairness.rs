@@ -19,8 +19,10 @@ pub(crate) struct FairnessEvidence {
     knowledge: Knowledge,
     /// For each pair of groups i > j that have met in a block, and for each belief: the logarithms of the e-values against "i
     /// is above j", and against "j is above i". Infinite once it has been enough. Of many groups few pairs meet.
+    #[serde(with = "crate::written")]
     pairs: BTreeMap<(usize, usize), [[f64; 2]; 2]>,
     /// For each group the logarithm of the e-value against "its rate is the bound or more".
+    #[serde(with = "crate::written")]
     bounds: Vec<f64>,
 }
 
@@ -30,6 +32,10 @@ pub(crate) fn pair_of(one: usize, other: usize) -> ((usize, usize), usize) {
 }
 
 impl FairnessEvidence {
+    pub(crate) fn is_valid(&self) -> bool {
+        self.knowledge.is_valid()
+    }
+
     pub(crate) fn evaluate(
         &mut self,
         hypothesis: &Hypothesis,
@@ -163,6 +169,7 @@ struct RecoverySide {
     knowledge: Knowledge,
     /// Totals of the groups since the evidence began, the one that was too high first.
     totals: [TrialTotals; 2],
+    #[serde(with = "crate::written")]
     log_e_value: f64,
 }
 
@@ -208,6 +215,12 @@ impl Recovery {
                 *side = RecoverySide::default();
             }
         }
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        let is_valid =
+            |side: &RecoverySide| side.knowledge.is_valid() && side.totals.iter().all(TrialTotals::is_valid);
+        self.sides.iter().all(is_valid)
     }
 
     pub(crate) fn is_complete(&self) -> bool {

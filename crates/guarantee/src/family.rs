@@ -68,6 +68,13 @@ impl Family {
         Family { bound, level, rejected: 0, rejected_share: 0.0 }
     }
 
+    /// Whether this can be a later state of a family of which nothing has been rejected; one that was read back may not be.
+    pub fn continues(&self, new: &Family) -> bool {
+        (self.bound, self.level) == (new.bound, new.level)
+            && self.rejected < 1 << 48
+            && (0.0..=1.0 + ROUNDING).contains(&self.rejected_share)
+    }
+
     /// Logarithm of the e-value that a hypothesis with this share needs, given the others that have been rejected.
     pub fn log_threshold(&self, share: f64, is_rejected: bool) -> f64 {
         let own = if is_rejected { (1, share) } else { (0, 0.0) };

@@ -41,6 +41,11 @@ pub struct DecayedTotals {
 }
 
 impl DecayedTotals {
+    /// Whether there can be so many trials with such a sum.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.trials.is_finite() && self.trials >= 0.0 && self.sum.is_finite()
+    }
+
     pub(crate) fn laplace(&self) -> f64 {
         (self.sum + 1.0) / (self.trials + 2.0)
     }
@@ -68,6 +73,10 @@ pub(crate) struct RecentRate {
 }
 
 impl RecentRate {
+    pub(crate) fn is_valid(&self) -> bool {
+        self.late.is_valid() && self.all.is_valid()
+    }
+
     pub(crate) fn learn(&mut self, trials: f64, sum: f64) {
         self.late.decay(RECENT / (RECENT + trials));
         self.late.add(trials, sum);
@@ -139,6 +148,13 @@ impl Knowledge {
                 into.iter_mut().for_each(|rate| *rate = (base + *rate).clamp(least, 1.0 - least));
             }
         }
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        let is_known = |of: &GroupKnowledge| {
+            of.totals.is_valid() && of.deviation.is_finite() && of.weight.is_finite() && of.weight >= 0.0
+        };
+        self.pooled.is_valid() && self.groups.iter().all(is_known)
     }
 
     /// The end of the range of estimates that are not means of observations.

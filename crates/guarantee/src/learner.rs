@@ -23,12 +23,14 @@ pub(crate) struct Learner {
     pub(crate) blocks: u64,
     knowledge: Knowledge,
     /// Logarithm of the e-value of each belief.
+    #[serde(with = "crate::written")]
     log_e_values: [f64; BELIEFS],
     /// What the bets on each group contributed to the e-value of each belief.
     contributions: Vec<[Contribution; BELIEFS]>,
     /// Its trials of each group.
     totals: Vec<TrialTotals>,
     /// Logarithm of the sum of the e-values.
+    #[serde(with = "crate::written")]
     log_sum: f64,
     /// Its bets on differences of numbers.
     pair_bets: PairBets,
@@ -46,6 +48,15 @@ impl Learner {
     /// A learner that begins with a step, after so many blocks.
     pub(crate) fn new(start: u64, blocks: u64) -> Learner {
         Learner { start, first_block: blocks + 1, ..Learner::default() }
+    }
+
+    /// Whether this can be a learner; one that was read back may not be.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.start > 0
+            && self.blocks < 1 << 48
+            && self.first_block < 1 << 48
+            && self.knowledge.is_valid()
+            && self.totals.iter().all(TrialTotals::is_valid)
     }
 
     /// Bets on a block, and then learns from it. `scratch` has the weights of its groups.

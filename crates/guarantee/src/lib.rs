@@ -54,6 +54,7 @@ mod learner;
 mod pair_bets;
 mod restarts;
 mod test_result;
+pub mod written;
 
 pub use block::TrialTotals;
 pub use contribution::ImplicatedGroups;

@@ -21,6 +21,7 @@ const FIRST: f64 = 0.75;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PairBets {
     /// For each pair i > j that has met in a block: the logarithms for "i above j" and for "j above i".
+    #[serde(with = "crate::written")]
     pairs: BTreeMap<(usize, usize), [[f64; STAKES]; 2]>,
 }
 

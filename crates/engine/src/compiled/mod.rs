@@ -13,7 +13,7 @@
 //! - An instance never changes its parameters, so neither its groups nor its index entries.
 //! - A value that is absent is all zeros where it is compared. No word that is a float is NaN.
 //! - Between instants only inputs and streams without instances have a meaning in the frame.
-//! - After an error the store is in the middle of an instant: only a restore may follow.
+//! - After an error the store is in the middle of an instant: only another store may take its place.
 
 mod exec;
 mod explain;
@@ -21,11 +21,14 @@ mod ir;
 #[cfg_attr(not(all(target_arch = "x86_64", unix)), path = "jit/disabled.rs")]
 mod jit;
 mod lower;
-mod snapshot;
+mod state;
 mod store;
 
+use std::sync::Arc;
+
 use fairstream_core::{
-    Engine, EngineError, EventBatch, SnapshotError, Subscription, Time, VerdictSink, WantedColumn,
+    CapturedState, Engine, EngineError, EventBatch, OnChange, StateChange, StateError, StateReader,
+    Subscription, Time, VerdictSink, WantedColumn,
 };
 
 use self::exec::dispatch::{Dispatch, Interruption};
@@ -34,9 +37,9 @@ use self::exec::executor::Executor;
 pub use self::explain::Explanation;
 use self::ir::plan::Plan;
 use self::jit::Jit;
-pub use self::snapshot::reseal_snapshot;
 pub use self::store::huge_vec::mapped_bytes;
 use crate::Specification;
+use crate::definition::Definitions;
 use crate::lifecycle::Lifecycle;
 use crate::specification::with_deep_stack;
 use crate::timeline::{Timeline, check_columns};
@@ -52,8 +55,8 @@ pub struct CompiledEngine {
     wanted: Vec<WantedColumn>,
     /// The names of the streams.
     names: Vec<String>,
-    /// Identifies the plan in snapshots.
-    fingerprint: u64,
+    /// What the streams are, by which state is told to belong to this specification.
+    definitions: Arc<Definitions>,
     timeline: Timeline,
     lifecycle: Lifecycle,
     /// Whether handlers for likely events are compiled before the first event.
@@ -71,7 +74,7 @@ impl CompiledEngine {
             EngineError::Build(format!("the compiled engine cannot evaluate {unsupported}{way_out}"))
         })?;
         Ok(CompiledEngine {
-            fingerprint: snapshot::fingerprint(&plan),
+            definitions: Arc::new(Definitions::of(spec.mir())),
             names: plan.streams.iter().map(|stream| stream.name.clone()).collect(),
             executor: Executor::new(plan.clone()),
             plan,
@@ -283,17 +286,25 @@ impl Engine for CompiledEngine {
         Ok(())
     }
 
-    fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
-        self.save()
+    fn capture(&self) -> Result<Box<dyn CapturedState>, StateError> {
+        Ok(self.copy_state())
     }
 
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
-        self.load(snapshot)?;
+    fn changes(&self, state: &dyn StateReader) -> Result<Vec<StateChange>, StateError> {
+        self.compare_state(state)
+    }
+
+    fn resume(
+        &mut self,
+        state: &dyn StateReader,
+        on_change: OnChange,
+    ) -> Result<Vec<StateChange>, StateError> {
+        let changes = self.read_state(state, on_change)?;
         self.lifecycle.succeed();
-        match self.lifecycle.subscription().cloned() {
-            Some(subscription) => self.specialise(&subscription).map_err(SnapshotError::Damaged),
-            None => Ok(()),
+        if let Some(subscription) = self.lifecycle.subscription().cloned() {
+            self.specialise(&subscription).map_err(StateError::Damaged)?;
         }
+        Ok(changes)
     }
 }
 
@@ -398,30 +409,5 @@ mod tests {
         };
         assert!(refused(11, 0).contains("a tuple of more than 1,024 values"), "{}", refused(11, 0));
         assert!(refused(10, 64).contains("more than 65,536 parts"), "{}", refused(10, 64));
-    }
-
-    #[test]
-    fn a_snapshot_is_refused_where_it_does_not_belong() {
-        let (spec, mut one) = engine("compas_deadline");
-        one.prepare(&Subscription::new(Selection::Triggers)).unwrap();
-        one.feed(&screenings(&spec, 50), &mut Discard).unwrap();
-        let snapshot = one.snapshot().unwrap();
-        let (_, mut other) = engine("hiring");
-        assert_eq!(other.restore(&snapshot), Err(SnapshotError::OtherSpecification));
-        assert_eq!(other.restore(b"something else"), Err(SnapshotError::NotASnapshot));
-        let (_, mut same) = engine("compas_deadline");
-        for end in 0..snapshot.len() {
-            assert!(same.restore(&snapshot[..end]).is_err(), "cut at {end}");
-        }
-        for at in 0..snapshot.len() {
-            let mut changed = snapshot.clone();
-            changed[at] ^= 0x40;
-            assert!(same.restore(&changed).is_err(), "changed at {at}");
-        }
-        let mut newer = snapshot.clone();
-        newer[8] = 99;
-        assert_eq!(same.restore(&newer), Err(SnapshotError::Version { found: 99, known: snapshot::VERSION }));
-        same.restore(&snapshot).unwrap();
-        assert_eq!(same.snapshot().unwrap().len(), snapshot.len());
     }
 }

@@ -12,10 +12,7 @@ mod tap;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use fairstream_core::{
-    Engine, EngineError, EventBatch, Selection, SnapshotError, Subscription, Time, VerdictSink,
-};
-use serde::{Deserialize, Serialize};
+use fairstream_core::{Engine, EngineError, EventBatch, Selection, Subscription, Time, VerdictSink};
 
 use self::final_trials::FinalTrials;
 use self::input_rows::InputRows;
@@ -52,19 +49,6 @@ pub struct JudgedEngine {
     check_streams: Vec<usize>,
     /// A buffer for labels.
     label: String,
-}
-
-/// A snapshot of the engine and the judge together.
-#[derive(Serialize, Deserialize)]
-struct Snapshot {
-    engine: Vec<u8>,
-    judge: Vec<u8>,
-    /// For each stream the trial that became final last.
-    trials: Vec<Option<u64>>,
-    /// Trials that have not been recorded yet, if they are to be.
-    recorder: Option<Vec<u8>>,
-    /// Time of the last row.
-    last: Option<i64>,
 }
 
 impl JudgedEngine {
@@ -232,35 +216,5 @@ impl Engine for JudgedEngine {
 
     fn advance(&mut self, time: Time, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
         self.tapped(out, |engine, tap| engine.advance(time, tap))
-    }
-
-    fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
-        let engine = self.inner.snapshot()?;
-        let judge = lock(&self.judge).save();
-        let judge = judge.map_err(|error| SnapshotError::Damaged(error.to_string()))?;
-        let recorder = self.recorder.as_ref().and_then(EvidenceRecorder::save);
-        let (trials, last) = (self.trials.save(), self.input_rows.last());
-        postcard::to_stdvec(&Snapshot { engine, judge, trials, recorder, last })
-            .map_err(|error| SnapshotError::Damaged(error.to_string()))
-    }
-
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
-        let Snapshot { engine, judge, trials, recorder, last } =
-            postcard::from_bytes(snapshot).map_err(|_| SnapshotError::NotASnapshot)?;
-        let loaded = self.recorder.as_ref().map(|known| known.decode(recorder.as_deref())).transpose();
-        let loaded = loaded.map_err(|reason| SnapshotError::Damaged(reason.to_owned()))?;
-        // On a copy first: if either refuses, both are as they were.
-        let mut restored = lock(&self.judge).clone();
-        restored.load(&judge).map_err(|error| SnapshotError::Damaged(error.to_string()))?;
-        self.inner.restore(&engine)?;
-        *lock(&self.judge) = restored;
-        self.input_rows.resume(last);
-        self.trials.load(&trials);
-        self.pending.clear();
-        self.bindings.counts.iter_mut().flatten().for_each(|binding| binding.instances.clear());
-        if let (Some(recorder), Some(loaded)) = (&mut self.recorder, loaded) {
-            recorder.resume(loaded);
-        }
-        Ok(())
     }
 }

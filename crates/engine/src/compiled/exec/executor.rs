@@ -21,7 +21,7 @@ use crate::compiled::store::state::Store;
 pub(crate) struct Executor {
     /// Immutable, with everything that follows from plan and subscription. Handlers share it, so that it outlives them.
     plan: Arc<ExecutionPlan>,
-    /// Persistent state: what a snapshot holds.
+    /// Persistent state: what outlives the program.
     store: Store,
     /// When the next timer is due.
     scheduler: Scheduler,
@@ -70,6 +70,14 @@ impl Executor {
         // Ticks that were skipped because nothing would be emitted may have something to emit now.
         self.scheduler.invalidate();
         Ok(())
+    }
+
+    /// Decides for each tick counter of another store whether it is computed on read.
+    ///
+    /// # Errors
+    /// The value of a counter does not fit its type.
+    pub(crate) fn choose_representation(&self, store: &mut Store) -> Result<(), Box<EvalError>> {
+        counters::choose_representation(&self.plan, store)
     }
 
     /// Continues from another store.

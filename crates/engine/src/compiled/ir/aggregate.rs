@@ -1,7 +1,5 @@
 //! Aggregate functions over instances, and how each is stored in the words of a group.
 
-use serde::{Deserialize, Serialize};
-
 use super::layout::Leaf;
 
 /// An aggregate function that is maintained incrementally.
@@ -38,7 +36,7 @@ pub(crate) enum Storage {
 }
 
 /// Which of several values is the extremum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RankOrder {
     /// Whether the extremum is the largest value; else it is the smallest.
     pub(crate) largest: bool,

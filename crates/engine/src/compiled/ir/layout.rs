@@ -2,10 +2,8 @@
 //! components one after another, an option is a flag before its value.
 
 use rtlola_frontend::mir::{IntTy, Type, UIntTy};
-use serde::{Deserialize, Serialize};
-
 /// The type of a scalar component of a value. It takes one word, a decimal two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leaf {
     Bool,
     UInt,

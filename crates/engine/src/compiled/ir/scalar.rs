@@ -4,18 +4,16 @@ use std::cmp::Ordering;
 
 use rust_decimal::prelude::ToPrimitive;
 use rust_decimal::{Decimal, MathematicalOps};
-use serde::{Deserialize, Serialize};
 
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::layout::Leaf;
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scalar {
     Bool(bool),
     UInt(u64),
     Int(i64),
     Float(f64),
-    #[serde(with = "as_words")]
     Decimal(Decimal),
     /// The number of an interned text or byte string.
     Text(u64),
@@ -183,20 +181,6 @@ impl Scalar {
 /// A float that is not NaN.
 pub(crate) fn number(value: f64) -> Result<Scalar, Fault> {
     if value.is_nan() { Err(Fault::NotANumber) } else { Ok(Scalar::Float(value)) }
-}
-
-/// Serialises a decimal as the two words that it has in memory.
-pub(crate) mod as_words {
-    use rust_decimal::Decimal;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(value: &Decimal, to: S) -> Result<S::Ok, S::Error> {
-        super::decimal_words(*value).serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Decimal, D::Error> {
-        <[u64; 2]>::deserialize(from).map(|words| super::decimal(&words))
-    }
 }
 
 /// The decimal in the first two words.

@@ -1,11 +1,9 @@
 //! Deadlines of instances that share one period.
 
-use serde::{Deserialize, Serialize};
-
 use super::huge_vec::{HugeVec, PrefaultedRegion, ZeroInit};
 
 /// When an instance is due.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Deadline {
     pub(crate) at: u64,
@@ -20,8 +18,7 @@ unsafe impl ZeroInit for Deadline {}
 /// A ring buffer of our own, because machine code pushes to it.
 ///
 /// Deadlines of instances that have ended are stale. They are skipped when they come up, and removed once there are many.
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<Deadline>", into = "Vec<Deadline>")]
+#[derive(Clone, Default)]
 pub(crate) struct DeadlineQueue {
     /// A power of two, or empty.
     ring: HugeVec<Deadline>,
@@ -227,34 +224,15 @@ impl DeadlineQueue {
         self.update_next();
     }
 
-    /// # Errors
-    /// Deadlines are not in order, or one is of a slot that does not exist.
-    pub(crate) fn validate(&self, slots: u32) -> Result<(), &'static str> {
-        let mut before = 0;
-        for deadline in (0..self.header.count).filter_map(|at| self.nth(at)) {
-            if deadline.at < before {
-                return Err("deadlines are not in order");
-            }
-            if deadline.slot >= slots {
-                return Err("a deadline is of a slot that does not exist");
-            }
-            before = deadline.at;
-        }
-        Ok(())
-    }
-}
-
-impl From<Vec<Deadline>> for DeadlineQueue {
-    fn from(all: Vec<Deadline>) -> DeadlineQueue {
-        let mut queue = DeadlineQueue::default();
-        all.into_iter().for_each(|deadline| queue.push(deadline));
-        queue
-    }
-}
-
-impl From<DeadlineQueue> for Vec<Deadline> {
-    fn from(queue: DeadlineQueue) -> Vec<Deadline> {
-        (0..queue.header.count).filter_map(|at| queue.nth(at).copied()).collect()
+    /// A copy of all deadlines, stale ones included, in their order.
+    pub(crate) fn copy(&self) -> HugeVec<Deadline> {
+        let QueueHeader { first, count, .. } = self.header;
+        let mut copy = HugeVec::zeros(count);
+        let until_end = count.min(self.ring.len() - first);
+        let (early, late) = copy.split_at_mut(until_end);
+        early.copy_from_slice(&self.ring[first..first + until_end]);
+        late.copy_from_slice(&self.ring[..count - until_end]);
+        copy
     }
 }
 

@@ -2,9 +2,6 @@
 
 use std::ops::{Deref, DerefMut};
 
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use crate::compiled::ir::op::FRAME_SIZE;
 
 /// A word for every [`FrameSlot`](crate::compiled::ir::op::FrameSlot) there can be, so that no access needs a bounds
@@ -54,22 +51,6 @@ impl Clone for Frame {
     }
 }
 
-impl Serialize for Frame {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.words[..self.used].serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Frame {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Frame, D::Error> {
-        let words = Vec::deserialize(deserializer)?;
-        if words.len() > FRAME_SIZE {
-            return Err(D::Error::custom("more words than a frame has"));
-        }
-        Ok(Frame::new(&words))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,24 +65,12 @@ mod tests {
         assert_eq!(frame[FRAME_SIZE - 1], 7);
     }
 
-    /// Words beyond those in use are scratch: neither a clone nor a snapshot has them.
+    /// Words beyond those in use are scratch: a clone does not have them.
     #[test]
-    fn clones_and_snapshots_have_the_words_in_use() {
+    fn clones_have_the_words_in_use() {
         let mut frame = Frame::new(&[3, 0, 5]);
         (frame[1], frame[3]) = (4, 9);
-        let bytes = postcard::to_stdvec(&frame).unwrap();
-        let restored: Frame = postcard::from_bytes(&bytes).unwrap();
-        for copy in [frame.clone(), restored] {
-            assert_eq!((copy.used(), &copy[..4]), (3, &[3, 4, 5, 0][..]));
-        }
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "130,000 words: too slow")]
-    fn a_snapshot_with_more_words_than_a_frame_is_refused() {
-        let fits = postcard::to_stdvec(&vec![1_u64; FRAME_SIZE]).unwrap();
-        assert_eq!(postcard::from_bytes::<Frame>(&fits).unwrap().used(), FRAME_SIZE);
-        let exceeds = postcard::to_stdvec(&vec![1_u64; FRAME_SIZE + 1]).unwrap();
-        assert!(postcard::from_bytes::<Frame>(&exceeds).is_err());
+        let copy = frame.clone();
+        assert_eq!((copy.used(), &copy[..4]), (3, &[3, 4, 5, 0][..]));
     }
 }

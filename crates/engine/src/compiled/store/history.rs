@@ -1,9 +1,7 @@
 //! Earlier values of an input, or of a stream without instances.
 
-use serde::{Deserialize, Serialize};
-
 /// The last few values before the latest one, most recent first.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default)]
 pub(crate) struct ValueHistory {
     words: Vec<u64>,
     count: usize,
@@ -26,13 +24,6 @@ impl ValueHistory {
     pub(crate) fn values(&self, width: usize) -> impl Iterator<Item = &[u64]> {
         (0..self.count).filter_map(move |back| self.get(back, width))
     }
-
-    /// # Errors
-    /// It holds other words than `count` values of a width, or more values than `depth`.
-    pub(crate) fn validate(&self, width: usize, depth: usize) -> Result<(), &'static str> {
-        let is_whole = self.count.checked_mul(width) == Some(self.words.len());
-        if is_whole && self.count <= depth { Ok(()) } else { Err("earlier values are incomplete") }
-    }
 }
 
 #[cfg(test)]
@@ -49,7 +40,5 @@ mod tests {
         assert_eq!(history.get(2, 2), Some(&[2, 20][..]));
         assert_eq!(history.get(3, 2), None);
         assert_eq!(history.values(2).count(), 3);
-        assert!(history.validate(2, 3).is_ok());
-        assert!(history.validate(3, 3).is_err() && history.validate(2, 2).is_err());
     }
 }

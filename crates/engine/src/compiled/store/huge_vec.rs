@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Bytes of memory that engines have mapped from the system, beside what they have from the allocator.
 pub fn mapped_bytes() -> usize {
@@ -173,18 +172,6 @@ impl<T: ZeroInit> From<&[T]> for HugeVec<T> {
         let mut copy = HugeVec::zeros(all.len());
         copy.copy_from_slice(all);
         copy
-    }
-}
-
-impl<T: ZeroInit + Serialize> Serialize for HugeVec<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.deref().serialize(serializer)
-    }
-}
-
-impl<'de, T: ZeroInit + Deserialize<'de>> Deserialize<'de> for HugeVec<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HugeVec<T>, D::Error> {
-        Vec::deserialize(deserializer).map(|all| HugeVec::from(all.as_slice()))
     }
 }
 

@@ -4,12 +4,11 @@ use std::fmt;
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use serde::{Deserialize, Serialize};
 
 use crate::compiled::store::lookup_cache::LookupCache;
 
 /// The strings that are in use, each with a number.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default)]
 pub(crate) struct Interner {
     /// The strings by number; `None` where the number is free.
     stored: Vec<Option<Stored>>,
@@ -18,20 +17,16 @@ pub(crate) struct Interner {
     /// How many strings there may be before the next collection.
     limit: usize,
     /// The numbers by the hashes of their strings.
-    #[serde(skip)]
     table: HashTable<u32>,
-    #[serde(skip)]
     hasher: DefaultHashBuilder,
     /// Recent numbers, by a cheap hash of their strings: the first byte, the last byte and the length.
-    #[serde(skip)]
     recent: LookupCache,
     /// Recent numbers of short strings, by their bytes.
-    #[serde(skip)]
     short: ShortCache,
 }
 
 /// A string. Whether it is valid UTF-8 is checked once, here, because every verdict asks for the text.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 enum Stored {
     Text(Box<str>),
     Bytes(Box<[u8]>),
@@ -109,29 +104,6 @@ impl Interner {
             interner.intern(text.as_bytes());
         });
         interner
-    }
-
-    /// # Errors
-    /// A number that is listed as free is in use or listed twice, the first strings are not the constants, or a string
-    /// has two numbers.
-    pub(crate) fn validate(&self, constants: &[String]) -> Result<(), &'static str> {
-        let is_free = |number: &u32| matches!(self.stored.get(*number as usize), Some(None));
-        let mut free = self.free.clone();
-        free.sort_unstable();
-        let is_unique = free.windows(2).all(|two| two[0] < two[1]);
-        if !is_unique || !free.iter().all(is_free) {
-            return Err("a string that is in use counts as free");
-        }
-        let same = |(number, text): (usize, &String)| self.text(number as u64) == text;
-        if self.stored.len() < constants.len() || !constants.iter().enumerate().all(same) {
-            return Err("constants are missing");
-        }
-        let mut all: Vec<&[u8]> = self.stored.iter().flatten().map(Stored::bytes).collect();
-        all.sort_unstable();
-        if all.windows(2).any(|two| two[0] == two[1]) {
-            return Err("a string has two numbers");
-        }
-        Ok(())
     }
 
     /// The number of a string, which is added if it is new.
@@ -221,13 +193,24 @@ impl Interner {
         self.limit = self.table.len() * 2;
     }
 
+    /// A copy of the strings alone, by number.
+    pub(crate) fn copy(&self) -> StringsCopy {
+        let mut copy = StringsCopy { bytes: Vec::new(), ends: Vec::with_capacity(self.stored.len()) };
+        copy.bytes.reserve(self.stored.iter().flatten().map(|stored| stored.bytes().len()).sum());
+        for stored in &self.stored {
+            copy.bytes.extend_from_slice(stored.as_ref().map_or(&[], Stored::bytes));
+            copy.ends.push(copy.bytes.len());
+        }
+        copy
+    }
+
     /// How many numbers have ever been in use, free ones included.
     pub(crate) fn numbers(&self) -> usize {
         self.stored.len()
     }
 
-    /// Rebuilds the hash table, after a collection or a restore, and clears the cache of short strings.
-    pub(crate) fn rebuild_table(&mut self) {
+    /// Rebuilds the hash table after a collection, and clears the cache of short strings.
+    fn rebuild_table(&mut self) {
         self.table.clear();
         self.short = ShortCache::default();
         for (index, stored) in self.stored.iter().enumerate() {
@@ -237,6 +220,23 @@ impl Interner {
                 self.table.insert_unique(hasher.hash_one(stored.bytes()), index, rehash);
             }
         }
+    }
+}
+
+/// The strings of an interner by number, one after another.
+pub(crate) struct StringsCopy {
+    bytes: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+}
+
+impl StringsCopy {
+    /// The bytes of a number; none if it is free.
+    pub(crate) fn bytes(&self, number: u64) -> &[u8] {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        let Some(end) = self.ends.get(number) else { return &[] };
+        let start = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        &self.bytes[start..*end]
     }
 }
 

@@ -13,6 +13,5 @@ pub(crate) mod lookup_cache;
 pub(crate) mod secondary_index;
 pub(crate) mod slab;
 pub(crate) mod state;
-mod validate;
 pub(crate) mod window;
 pub(crate) mod words;

@@ -1,21 +1,18 @@
 //! A secondary index: finds the instances that have given words in some of their parameters.
 
-use serde::{Deserialize, Serialize};
-
 use super::hash_index::{Bucket, HashIndex, HashTag};
 use super::slab::{Slab, SlabMut};
 use crate::compiled::ir::layout::PARAMS;
 
 /// Slots with the same key words form a doubly linked chain, the last spawned first. Each slot has one word of links:
 /// the slot before it in the lower half, the one after it in the upper half, both plus one.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone)]
 pub(crate) struct SecondaryIndex {
     /// The words of the parameters that are the key.
     key_words: Vec<usize>,
     /// The word of a slot that holds its links.
     link: usize,
     /// The first slot of each chain.
-    #[serde(skip)]
     heads: HashIndex,
 }
 
@@ -30,11 +27,6 @@ pub(crate) struct ProbeResult {
 impl SecondaryIndex {
     pub(crate) fn new(key_words: Vec<usize>, link: usize) -> SecondaryIndex {
         SecondaryIndex { key_words, link, heads: HashIndex::default() }
-    }
-
-    /// What must be equal for two indexes to be over the same words.
-    pub(crate) fn shape(&self) -> (Vec<usize>, usize) {
-        (self.key_words.clone(), self.link)
     }
 
     pub(crate) fn heads(&self) -> &HashIndex {
@@ -53,10 +45,6 @@ impl SecondaryIndex {
 
     pub(crate) fn link(&self) -> usize {
         self.link
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.heads = HashIndex::default();
     }
 
     /// The first slot with these key words.

@@ -3,8 +3,6 @@
 
 use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Serialize};
-
 use super::deadline_queue::Deadline;
 use super::hash_index::{HashIndex, HashTag};
 use super::huge_vec::{HugeVec, PrefaultedRegion};
@@ -24,11 +22,10 @@ pub(crate) mod flag {
     pub(crate) const HOLDS: u64 = 4;
     /// It has been evaluated at this instant, as one of several candidates.
     pub(crate) const CANDIDATE: u64 = 8;
-    pub(crate) const ALL: u64 = DIRTY | CLOSE_DIRTY | HOLDS | CANDIDATE;
 }
 
 /// The instances of streams that are spawned and closed together: a slot holds one instance of each.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone)]
 pub(crate) struct InstanceSlab {
     /// Words of parameters.
     params: usize,
@@ -38,21 +35,17 @@ pub(crate) struct InstanceSlab {
     header: SlabHeader,
     indexes: Vec<SecondaryIndex>,
     /// The secondary index that also serves lookups by all parameters, as long as its chains are short.
-    #[serde(skip)]
     selective: Option<usize>,
     /// The index over all parameters, unless there is a selective one.
-    #[serde(skip)]
     index: HashIndex,
     /// How often slots or index entries have moved in memory.
-    #[serde(skip)]
     moves: u64,
     /// Slots, plus one, of instances that an event tried to spawn again.
-    #[serde(skip)]
     lookup_cache: LookupCache,
 }
 
 /// Counts that machine code reads and changes.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct SlabHeader {
     /// How many instances were ever spawned; the generation of the last one.
@@ -342,86 +335,33 @@ impl InstanceSlab {
         self.moves += 1;
     }
 
-    /// Builds the indexes of a slab that was deserialised and [validated](Self::validate).
-    pub(crate) fn rebuild(&mut self) {
-        self.index = HashIndex::default();
-        self.selective = (!self.indexes.is_empty()).then_some(0);
-        self.header.is_plain = u64::from(self.indexes.len() <= 1);
-        self.moves += 1;
-        let mut slots: Vec<u32> = self.live_slots().collect();
-        slots.sort_unstable_by_key(|slot| self.generation(*slot));
-        for index in &mut self.indexes {
-            index.clear();
-            slots.iter().for_each(|slot| self.words[*slot as usize * self.stride + index.link()] = 0);
-        }
-        for slot in slots {
-            let probe = self.probe(self.params(slot));
-            self.insert(slot, probe);
-        }
+    /// Enters an instance that was spawned before, as number `generation`; numbers must increase. `None` if one with these
+    /// parameters exists.
+    pub(crate) fn restore(&mut self, key: &[u64], generation: u64) -> Option<u32> {
+        self.header.spawned = generation - 1;
+        self.spawn(key)
     }
 
-    /// Checks everything that the slab and machine code rely on, against what the plan says.
-    ///
-    /// # Errors
-    /// What does not hold.
-    pub(crate) fn validate(
-        &self,
-        params: usize,
-        stride: usize,
-        indexes: &[Vec<usize>],
-        members: &[Member],
-    ) -> Result<(), &'static str> {
-        let expected = InstanceSlab::new(params, stride, indexes);
-        let keys = |slab: &InstanceSlab| slab.indexes.iter().map(SecondaryIndex::shape).collect::<Vec<_>>();
-        if (self.params, self.stride, keys(self)) != (expected.params, expected.stride, keys(&expected)) {
-            return Err("slots have another layout");
+    /// How many instances were ever spawned.
+    pub(crate) fn spawned(&self) -> u64 {
+        self.header.spawned
+    }
+
+    /// Continues to count spawns from a number, which is at least that of the last instance.
+    pub(crate) fn set_spawned(&mut self, spawned: u64) {
+        self.header.spawned = spawned;
+    }
+
+    /// A copy of the slots that have been used, without indexes.
+    pub(crate) fn copy(&self) -> SlabCopy {
+        let used = self.header.slots as usize * self.stride;
+        SlabCopy {
+            words: HugeVec::from(&self.words[..used]),
+            stride: self.stride,
+            params: self.params,
+            spawned: self.header.spawned,
+            live: self.header.live as usize,
         }
-        let SlabHeader { spawned, live, slots, room, free, .. } = self.header;
-        let words = usize::try_from(room).ok().and_then(|room| room.checked_mul(self.stride));
-        if slots > room || words != Some(self.words.len()) || u32::try_from(slots).is_err() {
-            return Err("there is another number of slots than it says");
-        }
-        let mut generations: Vec<u64> = self.live_slots().map(|slot| self.generation(slot)).collect();
-        generations.sort_unstable();
-        let is_unique = generations.windows(2).all(|two| two[0] < two[1]);
-        if !is_unique || generations.last().is_some_and(|last| *last > spawned) {
-            return Err("two instances have one generation, or one that was never spawned");
-        }
-        if generations.len() as u64 != live {
-            return Err("there is another number of instances than it says");
-        }
-        let (mut next, mut freed) = (free, 0);
-        while next != 0 {
-            freed += 1;
-            if next > slots || freed > slots - live || self.is_live(next as u32 - 1) {
-                return Err("the list of free slots leads astray");
-            }
-            next = self.words[(next as usize - 1) * self.stride + PARAMS];
-        }
-        if freed != slots - live {
-            return Err("a free slot is not listed");
-        }
-        if self.words[slots as usize * self.stride..].iter().any(|word| *word != 0) {
-            return Err("a slot that was never used has words");
-        }
-        let mut keys: Vec<&[u64]> = self.live_slots().map(|slot| self.params(slot)).collect();
-        keys.sort_unstable();
-        if self.params > 0 && keys.windows(2).any(|two| two[0] == two[1]) {
-            return Err("two instances have the same parameters");
-        }
-        for slot in self.live_slots() {
-            for member in members {
-                let state = self.words(slot)[member.state()];
-                let flags = state & u64::from(u32::MAX);
-                if flags & !flag::ALL != 0
-                    || flags & flag::CANDIDATE != 0
-                    || state >> 32 > u64::from(member.depth)
-                {
-                    return Err("an instance has flags that do not exist, or more values than are stored");
-                }
-            }
-        }
-        Ok(())
     }
 
     #[inline(always)]
@@ -562,6 +502,57 @@ impl InstanceSlab {
     }
 }
 
+/// The slots of a slab as they were at one time.
+pub(crate) struct SlabCopy {
+    words: HugeVec<u64>,
+    stride: usize,
+    params: usize,
+    /// How many instances were ever spawned.
+    pub(crate) spawned: u64,
+    pub(crate) live: usize,
+}
+
+impl SlabCopy {
+    /// The slots of the instances, in the order of spawn.
+    pub(crate) fn slots(&self) -> Vec<u32> {
+        let mut slots = Vec::with_capacity(self.live);
+        slots.extend((0..(self.words.len() / self.stride) as u32).filter(|slot| self.generation(*slot) != 0));
+        if !slots.is_sorted_by_key(|slot| self.generation(*slot)) {
+            slots.sort_unstable_by_key(|slot| self.generation(*slot));
+        }
+        slots
+    }
+
+    pub(crate) fn generation(&self, slot: u32) -> u64 {
+        self.words[slot as usize * self.stride + GENERATION]
+    }
+
+    pub(crate) fn words(&self, slot: u32) -> &[u64] {
+        &self.words[slot as usize * self.stride..][..self.stride]
+    }
+
+    pub(crate) fn params(&self, slot: u32) -> &[u64] {
+        &self.words(slot)[PARAMS..PARAMS + self.params]
+    }
+
+    /// A stored value; 0 is the latest.
+    pub(crate) fn past(&self, slot: u32, member: Member, back: usize) -> Option<&[u64]> {
+        let words = self.words(slot);
+        let width = member.width as usize;
+        let is_stored = (words[member.state()] >> 32) as usize > back;
+        is_stored.then(|| &words[member.value() + back * width..][..width])
+    }
+
+    /// Every stored value, latest first.
+    pub(crate) fn values(&self, slot: u32, member: Member) -> impl Iterator<Item = &[u64]> {
+        (0..member.depth as usize).map_while(move |back| self.past(slot, member, back))
+    }
+
+    pub(crate) fn has_flag(&self, slot: u32, at: usize, flag: u64) -> bool {
+        self.words(slot)[at] & flag != 0
+    }
+}
+
 /// The slots alone, so that indexes can be changed beside them.
 #[derive(Clone, Copy)]
 pub(crate) struct Slab<'a> {
@@ -623,11 +614,10 @@ mod tests {
         fn instances_are_found_by_all_and_by_some_parameters(
             changes in prop::collection::vec((key(), 0..4_u8), 0..STEPS),
             indexes in prop::sample::subsequence(vec![vec![0], vec![1], vec![1, 0]], 0..=3),
-            restored in 0..STEPS,
         ) {
             let mut instances = InstanceSlab::new(2, 4, &indexes);
             let mut known: Vec<([u64; 2], u32)> = Vec::new();
-            for (step, (key, change)) in changes.into_iter().enumerate() {
+            for (key, change) in changes {
                 let place = known.iter().position(|(other, _)| *other == key);
                 prop_assert_eq!(instances.find(&key), place.map(|place| known[place].1));
                 match place {
@@ -635,11 +625,7 @@ mod tests {
                     Some(_) => prop_assert_eq!(instances.spawn(&key), None),
                     None => known.push((key, instances.spawn(&key).unwrap())),
                 }
-                if step == restored {
-                    instances.rebuild();
-                }
                 prop_assert_eq!(instances.len(), known.len());
-                prop_assert_eq!(instances.validate(2, 4, &indexes, &[]), Ok(()));
                 for (number, words_of) in indexes.iter().enumerate() {
                     let words = |key: &[u64; 2]| -> Vec<u64> { words_of.iter().map(|at| key[*at]).collect() };
                     let mut slot = instances.first(number, &words(&key));
@@ -651,6 +637,24 @@ mod tests {
                     prop_assert_eq!(slot, None);
                 }
             }
+        }
+
+        /// An instance keeps its number, whatever slot it gets.
+        #[test]
+        fn restored_instances_are_found_by_their_parameters(
+            keys in prop::collection::btree_set((0..40_u64, 0..6_u64), 0..60),
+            indexes in prop::sample::subsequence(vec![vec![0], vec![1], vec![1, 0]], 0..=3),
+        ) {
+            let mut instances = InstanceSlab::new(2, 4, &indexes);
+            let keys: Vec<[u64; 2]> = keys.into_iter().map(|(one, other)| [one, other]).collect();
+            for (number, key) in (1..).zip(&keys) {
+                let slot = instances.restore(key, 3 * number).unwrap();
+                prop_assert_eq!((instances.find(key), instances.generation(slot)), (Some(slot), 3 * number));
+                prop_assert_eq!(instances.restore(key, 3 * number + 1), None);
+            }
+            let copy = instances.copy();
+            let copied: Vec<Vec<u64>> = copy.slots().iter().map(|slot| copy.params(*slot).to_vec()).collect();
+            prop_assert_eq!(copied, keys.iter().map(|key| key.to_vec()).collect::<Vec<_>>());
         }
     }
 }

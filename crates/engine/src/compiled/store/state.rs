@@ -1,7 +1,5 @@
 //! The store: everything that an evaluation remembers from one instant to the next.
 
-use serde::{Deserialize, Serialize};
-
 use super::aggregate::group::GroupedAggregate;
 use super::deadline_queue::{Deadline, DeadlineQueue};
 use super::dirty_set::DirtySet;
@@ -17,7 +15,6 @@ use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::plan::{Cell, FamilyPlan, Plan, StreamPlan};
 
 /// Persistent state.
-#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Store {
     pub(crate) frame: Frame,
     pub(crate) interner: Interner,
@@ -42,7 +39,7 @@ pub(crate) struct Store {
 }
 
 /// The state of a family: streams that share their slots.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone)]
 pub(crate) struct FamilyState {
     pub(crate) instances: InstanceSlab,
     /// Whether a family without parameters exists.
@@ -57,11 +54,10 @@ pub(crate) struct FamilyState {
     pub(crate) close_deadlines: DeadlineQueue,
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone)]
 pub(crate) struct StreamState {
     pub(crate) dirty: DirtySet,
     /// Instances whose latest evaluation gave a value, where that value is emitted each time.
-    #[serde(skip)]
     pub(crate) current_holders: HolderSet,
     /// Whether this is a tick counter that is computed on read.
     pub(crate) is_computed_on_read: bool,
@@ -72,7 +68,6 @@ pub(crate) struct StreamState {
     /// Whether the latest evaluation of a stream without instances gave a value.
     pub(crate) holds: bool,
     /// Slots with a new value at this instant.
-    #[serde(skip)]
     pub(crate) valued: Vec<u32>,
 }
 

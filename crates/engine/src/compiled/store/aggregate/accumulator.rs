@@ -1,16 +1,15 @@
 //! Accumulators that do not fit the words of a group: exact sums, decimal sums, and extremum trees.
 
 use rust_decimal::Decimal;
-use serde::{Deserialize, Serialize};
 
 use crate::compiled::ir::aggregate::{Aggregate, RankOrder};
 use crate::compiled::ir::layout::Leaf;
-use crate::compiled::ir::scalar::{as_words, decimal};
+use crate::compiled::ir::scalar::decimal;
 use crate::compiled::store::aggregate::exact_sum::ExactSum;
 use crate::compiled::store::aggregate::extremum_tree::ExtremumTree;
 
 /// The state of one aggregate of a group, outside the words of the group.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone)]
 pub(crate) enum Accumulator {
     /// No state: the words of the group are enough.
     InWords,
@@ -18,7 +17,6 @@ pub(crate) enum Accumulator {
     Float(Box<ExactSum>),
     /// The sum of decimals.
     Decimal {
-        #[serde(with = "as_words")]
         sum: Decimal,
         /// Whether the sum has overflowed at some time, which is reported when it is read.
         has_overflowed: bool,
@@ -92,26 +90,6 @@ impl Accumulator {
                 new.into_iter().for_each(|words| each(words, ExactSum::add));
             }
         }
-    }
-
-    /// Whether this is a valid accumulator of an aggregate; a restored one may not be.
-    pub(crate) fn is_of(&self, aggregate: Aggregate) -> bool {
-        let is_order = |tree: &ExtremumTree| match Accumulator::new(aggregate) {
-            Accumulator::Extremum(expected) => tree.order() == expected.order(),
-            _ => false,
-        };
-        match self {
-            Accumulator::Extremum(tree) => is_order(tree) && tree.is_valid(),
-            Accumulator::Float(sum) => sum.is_valid() && self.is_like(aggregate),
-            Accumulator::Spread(sums) => sums.iter().all(ExactSum::is_valid) && self.is_like(aggregate),
-            Accumulator::Pairs(sums) => sums.iter().all(ExactSum::is_valid) && self.is_like(aggregate),
-            Accumulator::InWords | Accumulator::Decimal { .. } => self.is_like(aggregate),
-        }
-    }
-
-    /// Whether this is the kind of accumulator that an aggregate has.
-    fn is_like(&self, aggregate: Aggregate) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(&Accumulator::new(aggregate))
     }
 
     /// The mean of (x - mean of x)·(y - mean of y) over `count` values: the variance, or the covariance.

@@ -3,8 +3,6 @@
 //! Every finite float is a multiple of the smallest positive one, 2⁻¹⁰⁷⁴. The sum is stored as that multiple, an integer
 //! in limbs of 32 bits, so it depends neither on the order nor on the number of operations.
 
-use serde::{Deserialize, Serialize};
-
 /// Limbs of a sum: enough for 2³⁰ times the largest float, which takes 2098 bits and 30 more.
 const LIMBS: usize = 67;
 /// The weight of the lowest bit is 2^-LOWEST.
@@ -13,7 +11,7 @@ const LOWEST: i32 = 1074;
 const CARRY_AFTER: u32 = 1 << 30;
 
 /// An exact sum.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct ExactSum {
     /// The lowest limb first. Between carries a limb may exceed 32 bits, or be negative.
     limbs: Vec<i64>,
@@ -57,11 +55,6 @@ impl ExactSum {
         let mut rest = self.clone();
         rest.remove(high);
         (high, rest.value())
-    }
-
-    /// Whether the number of limbs is right and no carry is overdue; a restored sum may violate that.
-    pub(crate) fn is_valid(&self) -> bool {
-        self.limbs.len() == LIMBS && self.additions < CARRY_AFTER
     }
 
     /// Adds a value times `sign`, which is 1 or -1.

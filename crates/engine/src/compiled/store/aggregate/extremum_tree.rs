@@ -1,12 +1,10 @@
 //! The smallest or the largest of values that change: a tournament tree.
 
-use serde::{Deserialize, Serialize};
-
 use crate::compiled::ir::aggregate::RankOrder;
 use crate::compiled::ir::layout::Leaf;
 
 /// A tournament tree over the ranks of values at positions. A change costs the logarithm of the number of positions.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone)]
 pub(crate) struct ExtremumTree {
     order: RankOrder,
     /// A complete binary tree of ranks in heap order: the root, which is the highest rank of all, is at 1, and the
@@ -17,10 +15,6 @@ pub(crate) struct ExtremumTree {
 impl ExtremumTree {
     pub(crate) fn new(order: RankOrder) -> ExtremumTree {
         ExtremumTree { order, tree: Vec::new() }
-    }
-
-    pub(crate) fn order(&self) -> RankOrder {
-        self.order
     }
 
     /// Sets the value at a position; whether the extremum has changed.
@@ -60,13 +54,6 @@ impl ExtremumTree {
     #[inline]
     pub(crate) fn word(&self) -> Option<u64> {
         self.tree.get(1).map(|best| self.order.word(*best))
-    }
-
-    /// Whether the tree is complete and every inner node is the higher of its children; a restored one may not be.
-    pub(crate) fn is_valid(&self) -> bool {
-        let size = self.tree.len();
-        let is_best = |at: usize| self.tree[at] == self.tree[2 * at].max(self.tree[2 * at + 1]);
-        size == 0 || size >= 4 && size.is_power_of_two() && (1..size / 2).all(is_best)
     }
 }
 

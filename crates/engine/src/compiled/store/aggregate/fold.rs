@@ -1,8 +1,6 @@
 //! Aggregations as folds: a value becomes a partial aggregate, partials are joined in order of time, and the last one
 //! gives the result. Windows and scans over instances compute this way.
 
-use serde::{Deserialize, Serialize};
-
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::fold::{Fold, FoldOp};
 use crate::compiled::ir::layout::Leaf;
@@ -39,13 +37,6 @@ impl Fold {
             }
             _ => Partial::One(self.scalar(words, 0)),
         }
-    }
-
-    /// Whether a partial aggregate is of this fold.
-    pub(crate) fn fits(&self, partial: &Partial) -> bool {
-        let words =
-            vec![0; self.target.iter().map(|(offset, leaf)| offset + leaf.width()).max().unwrap_or(0)];
-        std::mem::discriminant(partial) == std::mem::discriminant(&self.partial_of(&words, 0))
     }
 
     /// The partial aggregate of the values of `partial` and of those of `later`, which come after them.
@@ -211,7 +202,7 @@ fn spread([n, m]: [u64; 2], x: [f64; 2], y: [f64; 2]) -> (f64, f64) {
 }
 
 /// A partial aggregate: what a fold stores of the values so far.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Partial {
     Count(u64),
     /// One value of the type of the aggregated ones: their sum, their extremum, their conjunction, their disjunction, or

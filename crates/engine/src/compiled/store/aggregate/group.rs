@@ -8,8 +8,8 @@
 //!
 //! What does not fit words (exact sums, ranks of more than eight members) is an [`Accumulator`] beside them.
 
-use hashbrown::{HashMap, HashTable};
-use serde::{Deserialize, Serialize};
+use hashbrown::HashTable;
+use rust_decimal::Decimal;
 
 use super::accumulator::Accumulator;
 use super::extremum_tree::NO_RANK;
@@ -55,7 +55,7 @@ fn storage_words(storage: Storage) -> usize {
 }
 
 /// The groups of one key over one stream, with several aggregates.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone)]
 pub(crate) struct GroupedAggregate {
     key_width: usize,
     /// Words of a group.
@@ -72,30 +72,19 @@ pub(crate) struct GroupedAggregate {
     free: Vec<u32>,
     /// For each slot of the stream its position within its group.
     positions: Vec<u32>,
-    #[serde(skip)]
     index: HashTable<u32>,
     /// Recently found groups, by key.
-    #[serde(skip)]
     lookup_cache: LookupCache,
     /// How often groups or positions have moved in memory.
-    #[serde(skip)]
     moves: u64,
 }
 
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default)]
 struct SideState {
     /// One for each aggregate.
     accumulators: Vec<Accumulator>,
     free_positions: Vec<u32>,
     next_position: u32,
-}
-
-/// A live instance with a value.
-pub(crate) struct GroupMember<'a> {
-    pub(crate) slot: u32,
-    /// The key of its group.
-    pub(crate) key: Vec<u64>,
-    pub(crate) value: &'a [u64],
 }
 
 /// Stands for the first group where there is none, so that machine code need not ask: free, and never written.
@@ -288,135 +277,31 @@ impl GroupedAggregate {
         self.index.insert_unique(hash(key(group)), entry, |group| hash(key(*group as usize)));
     }
 
-    /// Builds what is not serialised. `readers` words at the end of each group are caches, and are cleared.
-    pub(crate) fn rebuild(&mut self, readers: usize) {
-        self.index.clear();
-        self.moves += 1;
-        for group in 0..self.groups() {
-            let stride = self.stride;
-            self.words_mut(group)[stride - readers..].fill(0);
-            if self.is_used(group) {
-                self.insert(group);
-            }
-        }
-    }
-
-    /// Checks everything that updates and machine code rely on, against what the plan says. `members` are the live
-    /// instances with a value; `None` where a filter decides which of them count.
-    ///
-    /// # Errors
-    /// What does not hold.
-    pub(crate) fn validate(
-        &self,
-        aggregates: &[Aggregate],
-        readers: usize,
-        key_width: usize,
-        members: Option<&[GroupMember<'_>]>,
-    ) -> Result<(), &'static str> {
-        let expected = GroupedAggregate::new(key_width, aggregates, readers);
-        let shape = |of: &GroupedAggregate| {
-            (of.key_width, of.stride, of.cells.clone(), of.has_side, of.has_positions)
-        };
-        if shape(self) != shape(&expected) || !self.words.len().is_multiple_of(self.stride) {
-            return Err("groups have another layout");
-        }
-        let groups = self.groups();
-        if self.free.iter().any(|group| *group as usize >= groups) {
-            return Err("a free group does not exist");
-        }
-        if self.has_side {
-            let fits = |side: &SideState| {
-                side.accumulators.is_empty()
-                    || side.accumulators.len() == aggregates.len()
-                        && side.accumulators.iter().zip(aggregates).all(|(one, of)| one.is_of(*of))
-            };
-            if self.side.len() != groups || !self.side.iter().all(fits) {
-                return Err("groups lack an accumulator");
-            }
-            let lacks = |group: &usize| self.is_used(*group) && self.side[*group].accumulators.is_empty();
-            if !aggregates.is_empty() && (0..groups).any(|group| lacks(&group)) {
-                return Err("groups lack an accumulator");
-            }
-        }
-        let mut keys: Vec<&[u64]> = self.keys().collect();
-        keys.sort_unstable();
-        if keys.windows(2).any(|two| two[0] == two[1]) || (self.key_width == 0 && groups > 1) {
-            return Err("two groups have the same key");
-        }
-        let is_state = |group: usize| {
-            let state = self.words[group * self.stride + USED];
-            state <= (1 | RETIRED) && (state != 0 || self.members(group) == 0)
-        };
-        if !(0..groups).all(is_state) {
-            return Err("a free group has members");
-        }
-        match members {
-            Some(members) => self.validate_members(aggregates, members),
-            None => Ok(()),
-        }
-    }
-
-    /// Recomputes what is in the words of each group.
-    fn validate_members(
-        &self,
-        aggregates: &[Aggregate],
-        members: &[GroupMember<'_>],
-    ) -> Result<(), &'static str> {
+    /// For the groups in use, the sum of decimals of an aggregate, and whether it has overflowed at some time.
+    pub(crate) fn decimal_sums(&self, aggregate: usize) -> impl Iterator<Item = (&[u64], Decimal, bool)> {
         let used = (0..self.groups()).filter(|group| self.is_used(*group));
-        let by_key: HashMap<&[u64], usize> = used.map(|group| (self.key(group), group)).collect();
-        let mut counts = vec![0_u64; self.groups()];
-        let mut sums = vec![vec![0_i128; aggregates.len()]; self.groups()];
-        for GroupMember { slot, key, value } in members {
-            let Some(group) = by_key.get(key.as_slice()) else { return Err("an instance has no group") };
-            counts[*group] += 1;
-            let cells = self.cells.iter().zip(&mut sums[*group]);
-            for (aggregate, (cell, sum)) in aggregates.iter().zip(cells) {
-                match aggregate.storage() {
-                    Storage::TrueCount => *sum += i128::from(value[0]),
-                    Storage::IntegerSum { is_signed } => *sum += wide(value[0], is_signed),
-                    Storage::Extremum(order) => {
-                        self.validate_rank(*group, *cell, *slot, order.rank(value[0]))?
-                    }
-                    Storage::MemberCount | Storage::OutOfLine => {}
-                }
-            }
-        }
-        for group in 0..self.groups() {
-            if counts[group] != self.members(group) {
-                return Err("a group has another number of members than it says");
-            }
-            let words = &self.words[group * self.stride..][..self.stride];
-            for ((aggregate, cell), sum) in aggregates.iter().zip(&self.cells).zip(&sums[group]) {
-                let is_it = match aggregate.storage() {
-                    Storage::TrueCount => i128::from(words[*cell]) == *sum,
-                    Storage::IntegerSum { .. } => sum_at(words, *cell) == *sum,
-                    _ => true,
-                };
-                // The words of a free group mean nothing.
-                if self.is_used(group) && !is_it {
-                    return Err("a group has another sum than its members");
-                }
-            }
-        }
-        Ok(())
+        used.filter_map(move |group| match self.side.get(group)?.accumulators.get(aggregate)? {
+            Accumulator::Decimal { sum, has_overflowed } => Some((self.key(group), *sum, *has_overflowed)),
+            _ => None,
+        })
     }
 
-    /// The rank of a member is where its position says.
-    fn validate_rank(&self, group: usize, cell: usize, slot: u32, rank: u64) -> Result<(), &'static str> {
-        let position = self.positions.get(slot as usize).copied();
-        let Some(position) = position.filter(|at| *at < self.side[group].next_position) else {
-            return Err("an instance has no position in its group");
-        };
-        let words = &self.words[group * self.stride + cell..];
-        let ranks = match words[SIZE_CLASS] {
-            FEW => FEW_RANKS,
-            SOME => SOME_RANKS,
-            // In the tree, which is checked as a whole.
-            IN_TREE => return Ok(()),
-            _ => return Err("a group has a size class that does not exist"),
-        };
-        let is_it = (position as usize) < ranks && words[RANKS + position as usize] == rank;
-        if is_it { Ok(()) } else { Err("an instance has another rank in its group") }
+    /// Replaces the sum of decimals of an aggregate in the group of a key. The scale of a sum, and whether it has
+    /// overflowed, depend on the members that have gone.
+    pub(crate) fn restore_sum(
+        &mut self,
+        key: &[u64],
+        aggregates: &[Aggregate],
+        aggregate: usize,
+        (total, overflowed): (Decimal, bool),
+    ) {
+        let group = self.group(key, aggregates);
+        let accumulators = self.side.get_mut(group).map(|side| side.accumulators.as_mut_slice());
+        let accumulator = accumulators.and_then(|all| all.get_mut(aggregate));
+        if let Some(Accumulator::Decimal { sum, has_overflowed }) = accumulator {
+            (*sum, *has_overflowed) = (total, overflowed);
+        }
+        self.retire_if_empty(group);
     }
 
     pub(crate) fn key(&self, group: usize) -> &[u64] {
@@ -681,14 +566,6 @@ mod tests {
             let (old, new) = (words(old), words(new));
             let (old, new) = (old.as_ref().map(|w| &w[..]), new.as_ref().map(|w| &w[..]));
             grouped.change(group, slot as u32, old, new, &aggregates);
-            let bits: Vec<Option<[u64; 1]>> = values.iter().map(|value| words(*value)).collect();
-            let live: Vec<GroupMember<'_>> = (bits.iter().enumerate())
-                .filter_map(|(slot, value)| {
-                    let (slot, key) = (slot as u32, vec![slot as u64 % 3]);
-                    Some(GroupMember { slot, key, value: value.as_ref()? })
-                })
-                .collect();
-            assert_eq!(grouped.validate(&aggregates, 0, 1, Some(&live)), Ok(()));
             if step % 7 != 0 {
                 continue;
             }

@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 
 use hashbrown::HashMap;
-use serde::{Deserialize, Serialize};
 
 use crate::compiled::ir::fault::Fault;
 use crate::compiled::ir::scalar::Scalar;
@@ -25,7 +24,7 @@ pub(crate) struct Stamp {
 }
 
 /// The windows of one aggregation: one for each instance of the target.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default)]
 pub(crate) struct WindowStore {
     /// The windows by slot of the target; at 0 if the target has no instances.
     windows: Vec<WindowContents>,
@@ -35,7 +34,7 @@ pub(crate) struct WindowStore {
     ending: VecDeque<(u64, Vec<u64>)>,
 }
 
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default)]
 struct WindowContents {
     /// Partial aggregates, the earliest first.
     entries: VecDeque<WindowEntry>,
@@ -44,13 +43,13 @@ struct WindowContents {
 }
 
 /// A partial aggregate: of a bucket, or of a single value.
-#[derive(Clone, Serialize, Deserialize)]
-struct WindowEntry {
+#[derive(Clone, Debug)]
+pub(crate) struct WindowEntry {
     /// The number of the bucket; in a log the time; 0 in a window over a number of values.
-    at: u64,
+    pub(crate) at: u64,
     /// The instant of the value, which a log needs.
-    instant: u64,
-    partial: Partial,
+    pub(crate) instant: u64,
+    pub(crate) partial: Partial,
 }
 
 /// The number of the bucket that a time belongs to. A bucket contains its upper border but not its lower one.
@@ -138,7 +137,7 @@ impl WindowStore {
             }
             // An instance that does not exist, and has left no window behind, is not waited for.
             WindowKind::Log { .. } if slot.is_none() && contents.is_none() => false,
-            _ => now - start < plan.duration(),
+            _ => now.saturating_sub(start) < plan.duration(),
         };
         if plan.waits && waiting {
             return Ok(None);
@@ -148,7 +147,8 @@ impl WindowStore {
             WindowKind::Buckets { size, count } => entry.at.saturating_add(count) > bucket(now, size),
             WindowKind::Log { size, count } => {
                 entry.instant >= since.instant
-                    && bucket(entry.at - start, size).saturating_add(count) > bucket(now - start, size)
+                    && bucket(entry.at.saturating_sub(start), size).saturating_add(count)
+                        > bucket(now.saturating_sub(start), size)
             }
             WindowKind::Values { .. } => true,
         };
@@ -213,20 +213,56 @@ impl WindowStore {
         self.ending.push_back((until, key.to_vec()));
     }
 
+    /// The entries of the window of an instance, the earliest first.
+    pub(crate) fn entries(&self, slot: u32) -> impl ExactSizeIterator<Item = &WindowEntry> {
+        self.windows.get(slot as usize).map(|contents| contents.entries.iter()).unwrap_or_default()
+    }
+
+    /// The windows of instances that have closed: parameters, the time up to which each can be read, and its entries.
+    pub(crate) fn ended(&self) -> impl Iterator<Item = (&[u64], u64, &VecDeque<WindowEntry>)> {
+        self.ended.iter().map(|(key, (until, contents))| (key.as_slice(), *until, &contents.entries))
+    }
+
+    /// Gives an instance the entries that its window had at a time.
+    ///
     /// # Errors
-    /// An entry is of the future or of another fold, or entries are not in order.
-    pub(crate) fn validate(&self, plan: &WindowPlan, now: u64) -> Result<(), &'static str> {
-        let latest = match plan.kind {
-            WindowKind::Buckets { size, .. } => bucket(now, size),
-            WindowKind::Log { .. } => now,
-            WindowKind::Values { .. } => 0,
-        };
-        let is_valid = |contents: &WindowContents| {
-            contents.entries.iter().all(|entry| entry.at <= latest && plan.fold.fits(&entry.partial))
-                && contents.entries.iter().zip(contents.entries.iter().skip(1)).all(|(a, b)| a.at <= b.at)
-        };
-        let mut all = self.windows.iter().chain(self.ended.values().map(|(_, contents)| contents));
-        if all.all(is_valid) { Ok(()) } else { Err("a window has values of the future, or of another kind") }
+    /// They cannot be those of a window.
+    pub(crate) fn restore(
+        &mut self,
+        plan: &WindowPlan,
+        slot: u32,
+        entries: Vec<WindowEntry>,
+        now: Stamp,
+    ) -> Result<(), &'static str> {
+        validate(plan, &entries, now)?;
+        let slot = slot as usize;
+        if self.windows.len() <= slot {
+            self.windows.resize_with(slot + 1, WindowContents::default);
+        }
+        let received = if matches!(plan.kind, WindowKind::Values { .. }) { entries.len() } else { 0 };
+        self.windows[slot] = WindowContents { entries: entries.into(), received };
+        Ok(())
+    }
+
+    /// Keeps the entries of the window of an instance that has closed. To be called in the order of `until`.
+    ///
+    /// # Errors
+    /// They cannot be those of a window, or there is another one of this instance.
+    pub(crate) fn restore_ended(
+        &mut self,
+        plan: &WindowPlan,
+        key: Vec<u64>,
+        until: u64,
+        entries: Vec<WindowEntry>,
+        now: Stamp,
+    ) -> Result<(), &'static str> {
+        validate(plan, &entries, now)?;
+        let contents = WindowContents { entries: entries.into(), received: 0 };
+        if self.ended.insert(key.clone(), (until, contents)).is_some() {
+            return Err("an instance that has closed has two windows");
+        }
+        self.ending.push_back((until, key));
+        Ok(())
     }
 
     /// The words that refer to interned strings: of each window its key, if its instance has closed, and its texts.
@@ -237,6 +273,28 @@ impl WindowStore {
         let live = self.windows.iter().map(move |contents| (&[][..], texts(contents)));
         live.chain(self.ended.iter().map(move |(key, (_, contents))| (key.as_slice(), texts(contents))))
     }
+}
+
+/// # Errors
+/// An entry is of the future, entries are not in order, or there are more than a window has.
+fn validate(plan: &WindowPlan, entries: &[WindowEntry], now: Stamp) -> Result<(), &'static str> {
+    let latest = match plan.kind {
+        WindowKind::Buckets { size, .. } => bucket(now.time, size),
+        WindowKind::Log { .. } => now.time,
+        WindowKind::Values { .. } => 0,
+    };
+    let most = if let WindowKind::Values { count } = plan.kind { count } else { usize::MAX };
+    if entries.len() > most {
+        return Err("a window has more values than it covers");
+    }
+    if entries.iter().any(|entry| entry.at > latest || entry.instant > now.instant) {
+        return Err("a window has values of the future");
+    }
+    let is_ordered = |two: &[WindowEntry]| two[0].at <= two[1].at && two[0].instant <= two[1].instant;
+    if !entries.windows(2).all(is_ordered) {
+        return Err("a window has values that are not in order of time");
+    }
+    Ok(())
 }
 
 impl WindowContents {
@@ -363,7 +421,7 @@ pub(super) mod tests {
             let mut now = Stamp { time: 0, instant: 0 };
             let mut since = now;
             store.spawn(SLOT, &KEY);
-            for (gap, action) in actions {
+            for (action_number, (gap, action)) in actions.into_iter().enumerate() {
                 now = Stamp { time: now.time + gap, instant: now.instant + gap };
                 match action {
                     Action::Accept(value) if !model.is_closed => {
@@ -393,7 +451,10 @@ pub(super) mod tests {
                     Scalar::UInt(if counts { values.len() as u64 } else { values.iter().sum() })
                 });
                 prop_assert_eq!(found, expected, "after {:?} at {}", action, now.time);
-                prop_assert!(store.validate(&plan, now.time).is_ok());
+                // What is restored from its entries gives the same results from now on.
+                if action_number % 3 == 0 {
+                    store = restored(&store, &plan, now);
+                }
             }
         }
     }
@@ -413,14 +474,36 @@ pub(super) mod tests {
         assert_eq!(read(1_000_000), Some(Scalar::UInt(0)));
     }
 
+    /// A store with the entries of another one.
+    fn restored(store: &WindowStore, plan: &WindowPlan, now: Stamp) -> WindowStore {
+        let mut copy = WindowStore::default();
+        for slot in 0..store.windows.len() as u32 {
+            copy.restore(plan, slot, store.entries(slot).cloned().collect(), now).unwrap();
+        }
+        let mut ended: Vec<_> = store.ended().collect();
+        ended.sort_by_key(|(_, until, _)| *until);
+        for (key, until, entries) in ended {
+            copy.restore_ended(plan, key.to_vec(), until, entries.iter().cloned().collect(), now).unwrap();
+        }
+        copy
+    }
+
     #[test]
-    fn windows_of_the_future_or_of_another_fold_are_refused() {
+    fn entries_that_no_window_has_are_refused() {
         let kind = WindowKind::Buckets { size: 10, count: 3 };
         let sum = plan(FoldOp::Sum, Leaf::UInt, kind, false);
-        let mut store = WindowStore::default();
-        let now = Stamp { time: 25, instant: 1 };
-        store.accept(&sum, 0, &[5], now, &Interner::default()).unwrap();
-        assert!(store.validate(&sum, 25).is_ok() && store.validate(&sum, 20).is_err());
-        assert!(store.validate(&plan(FoldOp::Average, Leaf::UInt, kind, false), 25).is_err());
+        let now = Stamp { time: 25, instant: 4 };
+        let entry = |at, instant| WindowEntry { at, instant, partial: Partial::One(Scalar::UInt(5)) };
+        let restore = |plan: &WindowPlan, entries: &[WindowEntry]| {
+            WindowStore::default().restore(plan, 0, entries.to_vec(), now)
+        };
+        assert!(restore(&sum, &[entry(2, 1), entry(3, 4)]).is_ok());
+        for wrong in [[entry(2, 1), entry(4, 4)], [entry(2, 1), entry(3, 5)], [entry(3, 1), entry(2, 1)]] {
+            assert!(restore(&sum, &wrong).is_err(), "{wrong:?}");
+        }
+        let last = plan(FoldOp::Sum, Leaf::UInt, WindowKind::Values { count: 1 }, false);
+        assert!(
+            restore(&last, &[entry(0, 0)]).is_ok() && restore(&last, &[entry(0, 0), entry(0, 0)]).is_err()
+        );
     }
 }
