@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod browser;
+#[cfg(unix)]
+mod checkpoints;
 mod cli;
 mod clocks;
 mod conformance;

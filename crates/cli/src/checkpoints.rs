@@ -118,7 +118,9 @@ impl Checkpoints {
             if let (Some(identity), Some(path)) = (&kept.file, path) {
                 let cannot = || format!("cannot continue with {}", path.display());
                 let checked = identity.check(path).with_context(cannot)?;
-                checked.with_context(cannot).context("--restart begins anew")?;
+                if let Err(other) = checked {
+                    bail!("{}: {other}; `--restart` begins anew", cannot());
+                }
             }
         }
         Ok(progress.iter().map(|source| source.position.clone()).collect())

@@ -72,8 +72,9 @@ impl Followed {
 
     /// What a position at an offset needs for its file to be found again.
     pub(crate) fn anchor(&self, offset: u64) -> Vec<u8> {
-        let of = self.generations.iter().rev().find(|generation| generation.base <= offset);
-        of.map_or_else(Vec::new, |Generation { base, head }| {
+        // At the beginning of a file, the end of the one before: an empty file cannot be recognised.
+        let of = self.generations.iter().rev().find(|generation| generation.base < offset);
+        of.or(self.generations.first()).map_or_else(Vec::new, |Generation { base, head }| {
             // A file may have grown since, so only what was read before the position identifies it.
             let known = usize::try_from(offset - base).unwrap_or(usize::MAX).min(head.len());
             [&base.to_le_bytes(), &head[..known]].concat()
@@ -127,7 +128,14 @@ impl Followed {
     /// The file is shorter than that.
     pub(crate) fn seek(&mut self, offset: u64) -> io::Result<()> {
         let within = offset.checked_sub(self.base()).ok_or(io::ErrorKind::UnexpectedEof)?;
-        if self.file.metadata()?.len() < within {
+        let bytes = self.file.metadata()?.len();
+        if bytes.checked_add(1) == Some(within) && bytes > 0 {
+            // Behind the line end that was put at the end of the file.
+            self.file.seek(SeekFrom::End(0))?;
+            (self.read, self.ends_a_line) = (within, true);
+            return Ok(());
+        }
+        if bytes < within {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         if within > 0 {
@@ -195,16 +203,24 @@ impl Followed {
         Ok(true)
     }
 
-    /// The file that takes the place of the current one, if there is one.
-    fn next_file(&self) -> io::Result<Option<File>> {
+    /// The file that takes the place of the current one, if there is one. Where files change places quickly, others came in
+    /// between.
+    fn next_file(&mut self) -> io::Result<Option<File>> {
         if let Some(next) = self.later.first() {
             return File::open(next).map(Some);
         }
         // While files change places, there may be none.
         let Ok(next) = File::open(&self.path) else { return Ok(None) };
         let (now, meta) = (self.file.metadata()?, next.metadata()?);
-        let is_other = identity(&now) != identity(&meta);
-        Ok((is_other || meta.len() < self.read).then_some(next))
+        if identity(&now) == identity(&meta) {
+            return Ok((meta.len() < self.read).then_some(next));
+        }
+        let mut rotated = self.rotated()?;
+        let is_current = |path: &PathBuf| path.metadata().is_ok_and(|meta| identity(&meta) == identity(&now));
+        let Some(at) = rotated.iter().position(is_current) else { return Ok(Some(next)) };
+        self.later = rotated.split_off(at + 1);
+        self.later.push(self.path.clone());
+        self.next_file()
     }
 
     /// Reads another file from its beginning. Whether a line end has to be put between the two.
@@ -303,5 +319,29 @@ mod tests {
         assert_eq!(resumed(&anchor).unwrap(), "c\nd\ne\n");
         std::fs::remove_file(folder.path().join("events.jsonl.1")).unwrap();
         assert!(resumed(&anchor).unwrap_err().to_string().contains("is gone"));
+    }
+
+    #[test]
+    fn a_position_between_two_files_is_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        for end in ["b\n", "b"] {
+            let _ = std::fs::remove_file(folder.path().join("events.jsonl.1"));
+            std::fs::write(&path, format!("a\n{end}")).unwrap();
+            let stop = StopToken::default();
+            let mut first = Followed::open(&path, &stop).unwrap();
+            assert_eq!(read(&mut first).len(), 2 + end.len());
+            std::fs::rename(&path, folder.path().join("events.jsonl.1")).unwrap();
+            append(&path, "");
+            assert_eq!(read(&mut first), if end == "b" { "\n" } else { "" });
+            let anchor = first.anchor(4);
+            append(&path, "c\n");
+            let mut second = Followed::open(&path, &stop).unwrap();
+            second.set_anchor(&anchor).unwrap();
+            second.seek(4).unwrap();
+            assert_eq!(read(&mut second), "c\n");
+            assert_eq!(read(&mut first), "c\n");
+            assert_eq!(first.anchor(6), second.anchor(6));
+        }
     }
 }

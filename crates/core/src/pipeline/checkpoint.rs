@@ -129,7 +129,8 @@ struct PendingCut {
 /// Decides when a checkpoint is taken, and hands it to the committing thread.
 pub(super) struct CheckpointTaker {
     every: Duration,
-    last: Instant,
+    /// When the last was taken. The first is taken as soon as there is something to keep.
+    last: Option<Instant>,
     companions: Vec<Box<dyn Companion>>,
     cuts: Option<Sender<PendingCut>>,
     is_busy: Arc<AtomicBool>,
@@ -151,13 +152,13 @@ impl CheckpointTaker {
         let committer = Committer { store, is_busy: Arc::clone(&is_busy), shared, on_note, failed: None };
         let committing = thread::Builder::new().name("checkpoints".to_owned());
         let committing = Some(committing.spawn(move || committer.run(&received))?);
-        let (last, cuts) = (Instant::now(), Some(cuts));
+        let (last, cuts) = (None, Some(cuts));
         Ok(CheckpointTaker { every, last, companions, cuts, is_busy, committing, sinks })
     }
 
     /// Whether it is time for a checkpoint, and the one before has been kept.
     pub(super) fn is_due(&self) -> bool {
-        self.last.elapsed() >= self.every && !self.is_busy.load(Ordering::Acquire)
+        self.last.is_none_or(|last| last.elapsed() >= self.every) && !self.is_busy.load(Ordering::Acquire)
     }
 
     /// Takes a checkpoint of this state. `send_barriers` sends a barrier to every sink.
@@ -168,7 +169,7 @@ impl CheckpointTaker {
         evaluated: EvaluatedCounts,
         send_barriers: impl FnOnce(&Sender<SinkAnswer>),
     ) -> Result<(), Cause> {
-        self.last = Instant::now();
+        self.last = Some(Instant::now());
         let (answer, answers) = bounded(self.sinks.max(1));
         send_barriers(&answer);
         let companions =
