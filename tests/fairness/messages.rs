@@ -1,11 +1,10 @@
 //! Snapshots of the RTLola of fairness files, and of all their errors.
 
-use fairstream_core::{Engine, Selection, Subscription, Time, VerdictBatch, VerdictBatcher};
-use fairstream_fairness::{EventColumn, FairnessFile, Judge, JudgedEngine};
+use fairstream_fairness::{EventColumn, FairnessFile};
 use insta::assert_snapshot;
 
 use super::run::compile;
-use crate::support::{compiled, root};
+use crate::support::root;
 
 #[test]
 fn the_rtlola_of_the_specifications() {
@@ -439,28 +438,6 @@ fn columns_may_be_the_sources_to_know() {
     let known: Vec<EventColumn> = known.iter().map(column).collect();
     assert!(file.compile(&known).unwrap().rtlola().contains("input gender : String"));
 }
-
-/// Time, id, gender, accepted.
-type HiringRow = (i64, Option<u64>, Option<&'static str>, Option<u64>);
-
-/// Applicants with a guarantee; times are nanoseconds here.
-const GUARANTEED: &str = r#"
-[events.columns]
-id       = "UInt64"
-gender   = "String"
-accepted = "UInt64"
-[trial]
-key     = "id"
-group   = "gender"
-horizon = "5ns"
-[indicators]
-accepted = { when = "true", key = "accepted" }
-[[fairness]]
-metric    = "demographic-parity"
-decision  = "accepted"
-tolerance = 0.1
-guarantee = { false_alarm_every = 100, block = 4, memory = 10 }
-"#;
 
 /// `[guarantee]` is shared by the metrics that have neither a guarantee nor a rule of their own, and by their comparisons.
 #[test]

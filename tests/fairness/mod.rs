@@ -11,6 +11,7 @@ mod plans;
 mod prior;
 mod reference;
 mod run;
+mod state;
 mod sweep;
 mod weigh;
 

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use fairstream_core::Time;
+use fairstream_core::{
+    StateCell, StateCellType, StateError, StateReader, StateWriter, TableColumns, TableWriter, Time,
+    read_table,
+};
 
 use crate::AlarmBasis;
 use crate::judge::Gap;
@@ -220,6 +223,158 @@ impl History {
         if let Some(alarm) = self.rate_mut(key).alarms.last_mut() {
             alarm.until = Some(time);
         }
+    }
+}
+
+const POINTS: &str = "judge/history/curves";
+const POINT_COLUMNS: TableColumns<'static> = &[
+    ("rate", StateCellType::Text),
+    ("stratum", StateCellType::Text),
+    ("curve", StateCellType::Text),
+    ("group", StateCellType::Text),
+    ("width", StateCellType::UInt),
+    ("filled", StateCellType::UInt),
+    ("first_time", StateCellType::Time),
+    ("first", StateCellType::Float),
+    ("least_time", StateCellType::Time),
+    ("least", StateCellType::Float),
+    ("most_time", StateCellType::Time),
+    ("most", StateCellType::Float),
+    ("last_time", StateCellType::Time),
+    ("last", StateCellType::Float),
+];
+const SPANS: &str = "judge/history/alarms";
+const SPAN_COLUMNS: TableColumns<'static> = &[
+    ("rate", StateCellType::Text),
+    ("stratum", StateCellType::Text),
+    ("alarms", StateCellType::UInt),
+    ("since", StateCellType::Time),
+    ("until", StateCellType::Time),
+    ("trials", StateCellType::UInt),
+    ("basis", StateCellType::Text),
+];
+
+impl History {
+    /// Writes everything; `name` gives the name of a rate's alarms.
+    pub(crate) fn write<'a>(
+        &self,
+        to: &mut dyn StateWriter,
+        name: impl Fn(usize, usize) -> Option<&'a str>,
+    ) -> Result<(), StateError> {
+        let (mut points, mut spans) =
+            (TableWriter::new(POINTS, POINT_COLUMNS), TableWriter::new(SPANS, SPAN_COLUMNS));
+        for ((rule, rate), strata) in &self.rates {
+            let Some(rate) = name(*rule, *rate).map(StateCell::Text) else { continue };
+            for (stratum, of) in strata {
+                let stratum = StateCell::Text(stratum);
+                let mut groups: Vec<(&String, &Curve)> = of.groups.iter().collect();
+                groups.sort_by_key(|(group, _)| *group);
+                let groups = groups.into_iter().map(|(group, curve)| ("estimate", Some(group), curve));
+                for (name, group, curve) in
+                    [("highest", None, &of.highest), ("gap", None, &of.gap)].into_iter().chain(groups)
+                {
+                    let key = [
+                        rate,
+                        stratum,
+                        StateCell::Text(name),
+                        group.map_or(StateCell::Absent, |group| StateCell::Text(group)),
+                        StateCell::UInt(curve.width),
+                        StateCell::UInt(curve.filled),
+                    ];
+                    for Stretch { first, least, most, last } in &curve.stretches {
+                        let ends = [first, least, most, last].into_iter();
+                        let ends = ends
+                            .flat_map(|(time, value)| [StateCell::Time(time.0), StateCell::Float(*value)]);
+                        let row: Vec<StateCell<'_>> = key.into_iter().chain(ends).collect();
+                        points.row(&row, to)?;
+                    }
+                }
+                for AlarmSpan { count, since, trials, until, basis } in &of.alarms {
+                    let basis =
+                        serde_json::to_string(basis).map_err(|error| StateError::Io(error.to_string()))?;
+                    let row = [
+                        rate,
+                        stratum,
+                        StateCell::UInt(*count),
+                        StateCell::Time(since.0),
+                        until.map_or(StateCell::Absent, |until| StateCell::Time(until.0)),
+                        StateCell::UInt(*trials),
+                        StateCell::Text(&basis),
+                    ];
+                    spans.row(&row, to)?;
+                }
+            }
+        }
+        points.finish(to)?;
+        spans.finish(to)
+    }
+
+    /// Reads the history of the rates that `rate` knows by the name of their alarms.
+    pub(crate) fn read(
+        state: &dyn StateReader,
+        rate: impl Fn(&str) -> Option<(usize, usize)>,
+    ) -> Result<History, StateError> {
+        let lacks = |table: &str| StateError::Damaged(format!("a row of `{table}` lacks a value"));
+        let mut history = History::default();
+        read_table(state, POINTS, POINT_COLUMNS, |cells| {
+            let [
+                StateCell::Text(name),
+                StateCell::Text(stratum),
+                StateCell::Text(curve),
+                group,
+                StateCell::UInt(width),
+                StateCell::UInt(filled),
+                ends @ ..,
+            ] = cells
+            else {
+                return Err(lacks(POINTS));
+            };
+            let point = |at: usize| match ends.get(at..at + 2) {
+                Some([StateCell::Time(time), StateCell::Float(value)]) => Ok((Time(*time), *value)),
+                _ => Err(lacks(POINTS)),
+            };
+            let stretch = Stretch { first: point(0)?, least: point(2)?, most: point(4)?, last: point(6)? };
+            let Some((rule, rate)) = rate(name) else { return Ok(()) };
+            let of = history.rate_mut((rule, rate, stratum));
+            let curve = match (*curve, group) {
+                ("highest", _) => &mut of.highest,
+                ("gap", _) => &mut of.gap,
+                ("estimate", StateCell::Text(group)) => of.groups.entry((*group).to_owned()).or_default(),
+                _ => return Err(lacks(POINTS)),
+            };
+            if curve.stretches.len() == STRETCHES || *filled > *width || *width > 1 << 48 {
+                return Err(StateError::Damaged(format!("`{POINTS}` has a curve that there cannot be")));
+            }
+            (curve.width, curve.filled) = (*width, *filled);
+            curve.stretches.push(stretch);
+            Ok(())
+        })?;
+        read_table(state, SPANS, SPAN_COLUMNS, |cells| {
+            let [
+                StateCell::Text(name),
+                StateCell::Text(stratum),
+                StateCell::UInt(count),
+                StateCell::Time(since),
+                until,
+                StateCell::UInt(trials),
+                StateCell::Text(basis),
+            ] = cells
+            else {
+                return Err(lacks(SPANS));
+            };
+            let Some((rule, rate)) = rate(name) else { return Ok(()) };
+            let basis = serde_json::from_str(basis);
+            let basis = basis.map_err(|error| StateError::Damaged(format!("`{SPANS}`: {error}")))?;
+            let until = if let StateCell::Time(until) = until { Some(Time(*until)) } else { None };
+            let span = AlarmSpan { count: *count, since: Time(*since), trials: *trials, until, basis };
+            let alarms = &mut history.rate_mut((rule, rate, stratum)).alarms;
+            if alarms.len() == ALARMS || *count > 1 << 48 {
+                return Err(StateError::Damaged(format!("`{SPANS}` has more alarms than are kept")));
+            }
+            alarms.push(span);
+            Ok(())
+        })?;
+        Ok(history)
     }
 }
 

@@ -61,9 +61,9 @@ pub use group::Grouping;
 pub use guarantee::{Every, Guarantee, Promise};
 pub use history::{AlarmSpan, Curve, History, RateHistory};
 pub use judge::{
-    AlarmBasis, AlarmChange, AlarmDetails, AlarmedGroup, Assessment, BadState, Counts, EvidenceNumbers,
-    GroupStanding, ImpactRatio, Judge, RowCounts, Rule, RuleRate, SeenColumn, Standing, StandingOutline,
-    StrataAssessment, by_column, compare_values, significant, significant_exp, when,
+    AlarmBasis, AlarmChange, AlarmDetails, AlarmedGroup, Assessment, Counts, EvidenceNumbers, GroupStanding,
+    ImpactRatio, Judge, RowCounts, Rule, RuleRate, SeenColumn, Standing, StandingOutline, StrataAssessment,
+    by_column, compare_values, significant, significant_exp, when,
 };
 pub use judged::JudgedEngine;
 pub use metric::{Comparison, MetricKind};

@@ -2,7 +2,7 @@
 //!
 //! `recorder` records trials when they are counted. `rows` is the format of the record, `chain` the hashes through it. `replay`, `recompute` and
 //! `bettor` read it and recompute e-values, `family` which of them are alarms; they share no calculation with the judge. `narrative` explains the result in sentences,
-//! `alarm_trials` finds the trials behind it.
+//! `alarm_trials` finds the trials behind it, `state` is what the recorder remembers when the program ends.
 
 mod alarm_trials;
 mod bettor;
@@ -13,6 +13,7 @@ mod recompute;
 mod recorder;
 mod replay;
 mod rows;
+mod state;
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -22,6 +23,7 @@ pub use chain::ChainHead;
 pub(crate) use recorder::{EvidenceRecorder, key_of};
 pub use replay::{Replay, ReplayedAlarm, WrongEvidence};
 pub use rows::{EvidenceReader, evidence_schema};
+pub(crate) use state::{RecorderCopy, RecorderDocument};
 
 use fairstream_core::{Cancelled, EventBatch, Time};
 

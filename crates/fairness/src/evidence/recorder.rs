@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use fairstream_core::{Cancelled, EngineError, Kind, Time, Value, VerdictRef};
-use serde::{Deserialize, Serialize};
 
 use super::replay::{METHOD, RateRule};
 use super::rows::RowWriter;
@@ -15,12 +14,12 @@ use crate::{Compiled, Judge};
 pub(crate) struct EvidenceRecorder {
     sink: EvidenceSink,
     hash: Option<KeyHash>,
-    layers: Vec<TrialStreams>,
+    pub(super) layers: Vec<TrialStreams>,
     /// For each stream its signals, each with the index of its layer.
     signals: HashMap<usize, Vec<(usize, TrialSignal)>>,
     /// For each metric and rate: the name of its alarms, and its rule as JSON.
-    rate_rules: BTreeMap<(usize, usize), (String, String)>,
-    state: RecorderState,
+    pub(super) rate_rules: BTreeMap<(usize, usize), (String, String)>,
+    pub(super) state: RecorderState,
     rows: RowWriter,
 }
 
@@ -34,52 +33,52 @@ enum TrialSignal {
     Denominator(usize),
 }
 
-/// The part of the recorder that is saved.
-#[derive(Debug, Default, Serialize, Deserialize)]
+/// What outlives the program.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RecorderState {
-    layers: Vec<PendingTrials>,
+    pub(super) layers: Vec<PendingTrials>,
     /// State of each rate, by metric and rate.
-    rates: BTreeMap<(usize, usize), RateState>,
+    pub(super) rates: BTreeMap<(usize, usize), RateState>,
     /// The rows written so far.
-    head: ChainHead,
+    pub(super) head: ChainHead,
 }
 
 /// Trials of one layer that have not been counted.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct PendingTrials {
+#[derive(Clone, Debug, Default)]
+pub(super) struct PendingTrials {
     /// Facts that hold, by key.
-    facts: HashMap<String, BTreeSet<usize>>,
+    pub(super) facts: HashMap<String, BTreeSet<usize>>,
     /// Parameters of final trials and when they became final, in nanoseconds since 1970; in that order.
-    ended: Vec<(String, i64)>,
-    is_ended: HashSet<String>,
+    pub(super) ended: Vec<(String, i64)>,
+    pub(super) is_ended: HashSet<String>,
     /// Numerator and denominator that each trial adds to each rate of the layer.
-    adds: HashMap<String, Vec<(f64, f64)>>,
+    pub(super) adds: HashMap<String, Vec<(f64, f64)>>,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct RateState {
-    is_announced: bool,
+#[derive(Clone, Debug, Default)]
+pub(super) struct RateState {
+    pub(super) is_announced: bool,
     /// Number of checks at which anything was recorded.
-    checks: u64,
+    pub(super) checks: u64,
     /// Strata and groups registered so far.
-    groups: BTreeSet<(String, String)>,
+    pub(super) groups: BTreeSet<(String, String)>,
     /// Strata and groups registered since the last check.
-    new: Vec<(String, String)>,
+    pub(super) new: Vec<(String, String)>,
     /// Trials that are counted but not written.
-    waiting: Vec<WaitingTrial>,
+    pub(super) waiting: Vec<WaitingTrial>,
     /// The blocks of trials that are not written, in the order in which they became final; with a guarantee.
-    blocks: VecDeque<Option<u64>>,
+    pub(super) blocks: VecDeque<Option<u64>>,
 }
 
 /// A trial that has not been written.
-#[derive(Debug, Serialize, Deserialize)]
-struct WaitingTrial {
-    ended: i64,
-    key: String,
-    group: String,
-    stratum: String,
-    indicators: String,
-    value: f64,
+#[derive(Clone, Debug)]
+pub(super) struct WaitingTrial {
+    pub(super) ended: i64,
+    pub(super) key: String,
+    pub(super) group: String,
+    pub(super) stratum: String,
+    pub(super) indicators: String,
+    pub(super) value: f64,
 }
 
 impl EvidenceRecorder {
@@ -284,21 +283,7 @@ impl EvidenceRecorder {
         }
     }
 
-    /// Encodes the state as bytes.
-    pub(crate) fn save(&self) -> Option<Vec<u8>> {
-        postcard::to_stdvec(&self.state).ok()
-    }
-
-    /// Decodes a saved state, and checks that it belongs to these metrics.
-    pub(crate) fn decode(&self, bytes: Option<&[u8]>) -> Result<RecorderState, &'static str> {
-        let bytes = bytes.ok_or("it was taken without evidence, and cannot be gone on from with it")?;
-        let state: RecorderState =
-            postcard::from_bytes(bytes).map_err(|_| "what it has of evidence cannot be read")?;
-        let same = state.layers.len() == self.layers.len() && state.rates.keys().eq(self.rate_rules.keys());
-        if same { Ok(state) } else { Err("what it has of evidence is of other metrics") }
-    }
-
-    /// Replaces the state by a decoded one.
+    /// Replaces the state by another one.
     pub(crate) fn resume(&mut self, state: RecorderState) {
         self.state = state;
         self.rows = RowWriter::default();

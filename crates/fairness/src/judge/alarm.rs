@@ -23,15 +23,19 @@ pub struct AlarmBasis {
     /// trials so far.
     pub blocks: Option<u64>,
     /// The gap or ratio between `groups`, or the rate of the only one.
+    #[serde(with = "fairstream_guarantee::written")]
     pub gap: f64,
     /// The tolerance.
     pub tolerance: f64,
     /// Natural logarithm of the e-value; `None` without a guarantee.
+    #[serde(with = "fairstream_guarantee::written")]
     pub log_e_value: Option<f64>,
     /// Natural logarithm of the e-value above which the alarm is raised; `None` without a guarantee.
+    #[serde(with = "fairstream_guarantee::written")]
     pub log_threshold: Option<f64>,
     /// Natural logarithm of an upper bound on the probability that a fair system ever yields this much evidence; `None`
     /// if no probability is guaranteed.
+    #[serde(with = "fairstream_guarantee::written")]
     pub log_p_value: Option<f64>,
     /// The rows of evidence up to the check that raised it, if evidence is recorded.
     pub recorded: Option<ChainHead>,

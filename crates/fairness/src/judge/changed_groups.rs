@@ -18,6 +18,10 @@ impl ChangedGroups {
         }
     }
 
+    pub(super) fn contains(&self, index: usize) -> bool {
+        self.is_listed.get(index).copied().unwrap_or_default()
+    }
+
     /// Moves all indices to `indices`, whose content is replaced.
     pub(super) fn move_to(&mut self, indices: &mut Vec<usize>) {
         indices.clear();

@@ -1,5 +1,5 @@
-//! The judge: counts → estimates, alarms raised and cleared. Knows nothing of streams. Its state can be saved and
-//! loaded.
+//! The judge: counts → estimates, alarms raised and cleared. Knows nothing of streams. Its state can be
+//! written and read back.
 
 mod alarm;
 mod alarm_details;
@@ -11,6 +11,7 @@ mod named_vec;
 mod row_counts;
 mod rule;
 mod standing;
+mod state;
 mod stratum_test;
 mod value_order;
 pub(crate) mod words;
@@ -19,7 +20,6 @@ use std::collections::BTreeMap;
 
 use fairstream_core::Time;
 use fairstream_guarantee::{Contenders, Family, log_average};
-use serde::{Deserialize, Serialize};
 
 pub use alarm::{AlarmBasis, AlarmedGroup};
 pub use alarm_details::{AlarmDetails, EvidenceNumbers, by_column};
@@ -30,6 +30,7 @@ pub use row_counts::{RowCounts, SeenColumn};
 pub(crate) use rule::Estimator;
 pub use rule::{Counts, Rule, RuleRate, when};
 pub use standing::{GroupStanding, Standing, StandingOutline};
+pub(crate) use state::{Carried, CarriedRates, JudgeCopy, JudgeDocument};
 pub use stratum_test::Assessment;
 pub(crate) use value_order::ValuesKey;
 pub use value_order::compare_values;
@@ -77,20 +78,16 @@ pub struct Judge {
 }
 
 /// The strata of a rate, named by a JSON array of their values.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 struct Strata {
     items: NamedVec<Stratum>,
     /// Strata whose counts have changed since the last check.
-    #[serde(skip)]
     new: Vec<usize>,
     /// Number of strata with a test.
-    #[serde(skip)]
     tested: u64,
     /// Strata whose evidence may be enough for an alarm, by their indices.
-    #[serde(skip)]
     contenders: Contenders,
     /// A buffer for the groups of a stratum that have changed.
-    #[serde(skip)]
     changed: Vec<usize>,
 }
 
@@ -104,17 +101,15 @@ pub(crate) struct GroupSlot {
 }
 
 /// The groups of a stratum, and the state of its alarm.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Stratum {
     /// Counts of each group, named by a JSON array of its values.
     groups: NamedVec<Counts>,
     /// Whether counts have changed since the last check.
     is_new: bool,
     /// The groups whose counts have changed since the last check.
-    #[serde(skip)]
     changed: ChangedGroups,
     /// The distinct counts of many groups, as of the last check.
-    #[serde(skip)]
     distinct: DistinctCounts,
     /// The active alarm.
     alarm: Option<AlarmBasis>,
@@ -124,15 +119,6 @@ struct Stratum {
     raised: u64,
     /// The sequential test, if there is a guarantee. Created with the first trial.
     test: Option<StratumTest>,
-}
-
-/// The part of the judge that is saved.
-#[derive(Serialize, Deserialize)]
-struct SavedState {
-    state: Vec<Vec<Strata>>,
-    families: BTreeMap<u64, Family>,
-    raised: u64,
-    rows: RowCounts,
 }
 
 /// The evidence that any stratum is unfair: the average of the e-values, by their shares. Where an alarm is raised for a
@@ -154,11 +140,6 @@ impl StrataAssessment {
     }
 }
 
-/// The saved state belongs to other rules, or is damaged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the judge's state is of other rules, or damaged")]
-pub struct BadState;
-
 impl Judge {
     /// A judge without any counts.
     pub fn new(rules: Vec<Rule>) -> Judge {
@@ -176,8 +157,8 @@ impl Judge {
         }
     }
 
-    /// Feeds every check to a run of a sweep over the same rules. A sweep covers a whole run, so it is not part of the
-    /// [saved](Judge::save) state.
+    /// Feeds every check to a run of a sweep over the same rules. A sweep covers a whole run, so it is not part of the state
+    /// that outlives the program.
     #[must_use]
     pub fn with_sweep(mut self, sweep: SweptRun) -> Judge {
         self.sweep = Some(sweep);
@@ -194,7 +175,7 @@ impl Judge {
         self.sweep.take()
     }
 
-    /// Keeps a history of estimates and alarms. It is not part of the [saved](Judge::save) state.
+    /// Keeps a history of estimates and alarms.
     #[must_use]
     pub fn with_history(mut self) -> Judge {
         self.history = Some(History::default());
@@ -434,35 +415,6 @@ impl Judge {
         let items = &self.state.get(rule)?.get(rate)?.items;
         items.get(items.index_of(stratum)?).map(|(_, stratum)| stratum)
     }
-
-    /// Encodes the state as bytes.
-    ///
-    /// # Errors
-    /// The state cannot be encoded.
-    pub fn save(&self) -> Result<Vec<u8>, BadState> {
-        let Judge { state, families, raised, rows, .. } = self.clone();
-        let state = SavedState { state, families, raised, rows };
-        postcard::to_stdvec(&state).map_err(|_| BadState)
-    }
-
-    /// Replaces the state by a saved one.
-    ///
-    /// # Errors
-    /// The saved state belongs to other rules, or is damaged. The judge is unchanged.
-    pub fn load(&mut self, bytes: &[u8]) -> Result<(), BadState> {
-        let SavedState { mut state, families, raised, rows } =
-            postcard::from_bytes(bytes).map_err(|_| BadState)?;
-        let shape = |state: &[Vec<Strata>]| state.iter().map(Vec::len).collect::<Vec<_>>();
-        if shape(&state) != shape(&self.state) || !families.keys().eq(self.families.keys()) {
-            return Err(BadState);
-        }
-        for (rule, rates) in self.rules.iter().zip(&mut state) {
-            let family = families.get(&rule.family).filter(|_| rule.guarantee.is_some());
-            rates.iter_mut().for_each(|strata| strata.recompute(rule, family));
-        }
-        (self.state, self.families, self.raised, self.rows) = (state, families, raised, rows);
-        Ok(())
-    }
 }
 
 /// With so many groups, a check looks at their distinct counts instead of at each of them.
@@ -520,13 +472,12 @@ impl Stratum {
 }
 
 impl Strata {
-    /// Recomputes the fields that are not saved.
+    /// Computes what follows from the rest.
     fn recompute(&mut self, rule: &Rule, family: Option<&Family>) {
         for index in 0..self.items.len() {
             let Some((_, stratum)) = self.items.get_mut(index) else { continue };
             if stratum.is_new {
                 self.new.push(index);
-                (0..stratum.groups.len()).for_each(|group| stratum.changed.insert(group));
             }
             let Some(test) = &stratum.test else { continue };
             self.tested += 1;

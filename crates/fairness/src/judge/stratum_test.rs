@@ -12,6 +12,7 @@ use crate::Comparison;
 
 /// The test of one stratum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "TestDocument", into = "TestDocument")]
 pub(super) struct StratumTest {
     /// Rank of the stratum by its first trial, from 0. It determines the stratum's share of the guarantee.
     rank: u64,
@@ -21,8 +22,28 @@ pub(super) struct StratumTest {
     numbers: Vec<Option<usize>>,
     e_process: EProcess,
     /// The hypothesis, as long as there are so many groups.
-    #[serde(skip)]
     hypothesis: Option<(usize, Hypothesis)>,
+}
+
+/// A test as it outlives the program.
+#[derive(Serialize, Deserialize)]
+struct TestDocument {
+    rank: u64,
+    /// The groups, by their rows among those of the stratum, in order of their first trial.
+    groups: Vec<usize>,
+    e_process: EProcess,
+}
+
+impl From<StratumTest> for TestDocument {
+    fn from(StratumTest { rank, groups, e_process, .. }: StratumTest) -> TestDocument {
+        TestDocument { rank, groups, e_process }
+    }
+}
+
+impl From<TestDocument> for StratumTest {
+    fn from(TestDocument { rank, groups, e_process }: TestDocument) -> StratumTest {
+        StratumTest { rank, groups, numbers: Vec::new(), e_process, hypothesis: None }
+    }
 }
 
 /// What a check does to the alarm of a stratum.
@@ -75,6 +96,24 @@ impl StratumTest {
             numbers: Vec::new(),
             e_process: EProcess::default(),
             hypothesis: None,
+        }
+    }
+
+    /// Whether this can be a test of so many groups; one that was read back may not be.
+    pub(super) fn is_valid(&self, groups: usize) -> bool {
+        let mut known = vec![false; groups];
+        let is_new =
+            |index: &usize| known.get_mut(*index).is_some_and(|known| !std::mem::replace(known, true));
+        self.groups.iter().all(is_new) && self.e_process.is_valid(self.groups.len())
+    }
+
+    /// Finds the numbers of the groups, which are not written.
+    pub(super) fn number_groups(&mut self) {
+        for (number, index) in self.groups.iter().enumerate() {
+            if self.numbers.len() <= *index {
+                self.numbers.resize(index + 1, None);
+            }
+            self.numbers[*index] = Some(number);
         }
     }
 

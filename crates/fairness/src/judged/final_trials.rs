@@ -134,15 +134,16 @@ impl FinalTrials {
         }
     }
 
-    /// The instance of each stream that had a value last, for a snapshot.
-    pub(super) fn save(&self) -> Vec<Option<u64>> {
-        self.streams.iter().map(|stream| stream.as_ref().and_then(|stream| stream.last)).collect()
+    /// The instance of each stream that had a value last, by the index of the stream.
+    pub(super) fn last(&self) -> impl Iterator<Item = (usize, u64)> {
+        let streams = self.streams.iter().enumerate();
+        streams.filter_map(|(index, stream)| Some((index, stream.as_ref()?.last?)))
     }
 
-    /// Replaces the state by a saved one.
-    pub(super) fn load(&mut self, saved: &[Option<u64>]) {
-        for (stream, last) in self.streams.iter_mut().zip(saved) {
-            stream.iter_mut().for_each(|stream| stream.last = *last);
+    /// Forgets every trial; `last` gives the instance of a stream that had a value last.
+    pub(super) fn resume(&mut self, last: impl Fn(usize) -> Option<u64>) {
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            stream.iter_mut().for_each(|stream| stream.last = last(index));
         }
         self.rates.iter_mut().for_each(|rate| {
             rate.slots.clear();

@@ -40,7 +40,7 @@ impl InputRows {
         Ok(InputRows { inputs, schema, counts_before_events: compiled.counts_before_events(), last: None })
     }
 
-    /// Time of the last row, for a snapshot.
+    /// Time of the last row.
     pub(super) fn last(&self) -> Option<i64> {
         self.last
     }

@@ -7,12 +7,16 @@ mod input_rows;
 mod pending_counts;
 mod pseudonyms;
 mod row_counter;
+mod state;
 mod tap;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use fairstream_core::{Engine, EngineError, EventBatch, Selection, Subscription, Time, VerdictSink};
+use fairstream_core::{
+    CapturedState, Engine, EngineError, EventBatch, OnChange, Selection, StateChange, StateError,
+    StateReader, Subscription, Time, VerdictSink,
+};
 
 use self::final_trials::FinalTrials;
 use self::input_rows::InputRows;
@@ -216,5 +220,21 @@ impl Engine for JudgedEngine {
 
     fn advance(&mut self, time: Time, out: &mut dyn VerdictSink) -> Result<(), EngineError> {
         self.tapped(out, |engine, tap| engine.advance(time, tap))
+    }
+
+    fn capture(&self) -> Result<Box<dyn CapturedState>, StateError> {
+        self.copy_state()
+    }
+
+    fn changes(&self, state: &dyn StateReader) -> Result<Vec<StateChange>, StateError> {
+        self.compare_state(state)
+    }
+
+    fn resume(
+        &mut self,
+        state: &dyn StateReader,
+        on_change: OnChange,
+    ) -> Result<Vec<StateChange>, StateError> {
+        self.read_state(state, on_change)
     }
 }
