@@ -19,7 +19,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::plugins::c_plugin;
-use crate::process::interrupt;
+use crate::process::{interrupt, wait_for};
 use crate::support::{fairstream, root};
 
 /// How a run gets its events.
@@ -134,7 +134,12 @@ impl<'a> Runs<'a> {
     }
 
     fn start(&self, failpoint: Option<&str>) -> Child {
+        self.start_with(failpoint, |_| {})
+    }
+
+    fn start_with(&self, failpoint: Option<&str>, with: impl FnOnce(&mut Command)) -> Child {
         let mut command = fairstream();
+        with(&mut command);
         command.current_dir(&self.folder).args(["run", self.spec]).args(self.case.input);
         command.args([
             "--to",
@@ -208,7 +213,9 @@ impl<'a> Runs<'a> {
             let text = std::fs::read_to_string(path.join("manifest.json")).ok()?;
             serde_json::from_str::<serde_json::Value>(&text).ok()?["evaluated"]["rows"].as_u64()
         };
-        entries.filter_map(|entry| of(entry.unwrap().path())).max().unwrap_or(0)
+        // One that is being written is none yet.
+        let is_complete = |path: &PathBuf| !path.file_name().unwrap().to_string_lossy().starts_with('.');
+        entries.map(|entry| entry.unwrap().path()).filter(is_complete).filter_map(of).max().unwrap_or(0)
     }
 
     /// Runs to the end, killed up to so many times. Returns how often it was.
@@ -354,7 +361,7 @@ fn seeds() -> Vec<u64> {
 fn a_run_that_is_killed_continues_as_if_it_had_not_been() {
     let kills: usize = std::env::var("FAIRSTREAM_KILLS").map_or(20, |kills| kills.parse().unwrap());
     let events = Events::new("6000");
-    let specs = ["hiring.lola", "hiring.lola"];
+    let specs = ["hiring.lola", "hiring.toml"];
     let mut expected: BTreeMap<(&str, &str), Written> = BTreeMap::new();
     for seed in seeds() {
         println!("seed {seed}");
@@ -401,6 +408,61 @@ fn a_crash_at_any_step_of_a_checkpoint_leaves_the_old_or_the_new_one() {
                 fairstream().current_dir(&runs.folder).args(["checkpoint", "verify", "checkpoints"]).output();
             assert!(verify.unwrap().status.success(), "{failpoint}");
         }
+    }
+}
+
+/// Errors of a disk, as `faulty_disk.c` knows them.
+const NO_SPACE: &str = "28";
+const READ_ONLY: &str = "30";
+const SYNC_FAILS: &str = "5";
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_disk_that_fails_for_a_while_changes_nothing() {
+    let events = Events::new("6000");
+    let (case, spec) = (CASES[0], "hiring.toml");
+    let mut random = Random(1);
+    let whole = Runs::new(&events, case, spec);
+    whole.run(0, None, &mut random);
+    let expected = whole.written();
+    let library = events.folder.path().join("faulty_disk.so");
+    c_plugin(&root().join("tests/plugins/faulty_disk.c"), &[], &library);
+    for (at, error) in [
+        ("checkpoints/", NO_SPACE),
+        ("checkpoints/", READ_ONLY),
+        ("checkpoints/", SYNC_FAILS),
+        ("verdicts.jsonl", NO_SPACE),
+        ("evidence.jsonl", SYNC_FAILS),
+        ("parts/", READ_ONLY),
+    ] {
+        let runs = Runs::new(&events, case, spec);
+        let fault = runs.path("fault");
+        let start = || {
+            runs.start_with(None, |command| {
+                command.env("LD_PRELOAD", &library).env("FAULT", &fault).env("FAULT_AT", at);
+            })
+        };
+        let mut child = start();
+        wait_for("a checkpoint", || runs.evaluated() > 0);
+        let before = runs.evaluated();
+        std::fs::write(&fault, error).unwrap();
+        if at == "checkpoints/" {
+            // The run goes on, and says that what it has is not kept.
+            wait_for("the warning", || runs.said().contains("a checkpoint could not be kept"));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        } else {
+            // An output that cannot be written ends the run with its name.
+            let code = child.wait().unwrap().code();
+            assert!(matches!(code, Some(2 | 3)), "{at} {error}: {code:?}: {}", runs.said());
+            assert!(runs.said().contains(at.trim_end_matches('/')), "{at} {error}: {}", runs.said());
+        }
+        assert!(runs.evaluated() >= before, "{at} {error}: the checkpoint before stands");
+        std::fs::remove_file(&fault).unwrap();
+        let mut child = start();
+        let code = child.wait().unwrap().code();
+        assert!(matches!(code, Some(0 | 1)), "{at} {error}: {code:?}: {}", runs.said());
+        runs.must_be(&expected, &format!("after {error} at {at}"));
     }
 }
 
