@@ -500,7 +500,7 @@ fn goes_on(with_guarantee: bool) {
             evidence.lock().unwrap().extend(rows);
             Ok(())
         });
-        engine.with_evidence(&fairness, sink, None).unwrap()
+        engine.with_evidence(&fairness, Time(0), sink, None).unwrap()
     };
     // Men are accepted at once, women never, until all of them are accepted at the end.
     let rows: Vec<HiringRow> = (0..60)

@@ -1,5 +1,6 @@
 //! The count layer: resolved trials → counts for each group and stratum.
 
+use crate::Window;
 use crate::unit::in_words;
 
 use super::facts::Amount;
@@ -42,6 +43,25 @@ impl CountLayer<'_> {
         };
         self.stream(&name, amount.data_type(), pace, &expression);
         name
+    }
+
+    /// Writes the part of a count that is of the trials in a window: the count so far, minus the count when the window
+    /// began. Counts only grow, as trials are final.
+    pub(super) fn in_window(&mut self, amount: &Amount, count: &str, window: &Window, pace: &Pace) -> String {
+        let zero = if amount.data_type() == "UInt64" { "0" } else { "0.0" };
+        let [at_step, before, inside] =
+            ["at_step", "before", "in_window"].map(|word| self.names.new_name(&format!("{count}_{word}")));
+        let (params, step) = (self.scope.count_params(), Pace::Every(window.step));
+        self.text
+            .line("// The count at the end of each step of the window, and the same when the window began.");
+        let count = format!("{count}({params}).hold(or: {zero})");
+        self.stream(&at_step, amount.data_type(), &step, &count);
+        let past = format!("{at_step}({params}).offset(by: -{}).defaults(to: {zero})", window.steps);
+        self.stream(&before, amount.data_type(), &step, &past);
+        self.text.line(&format!("// What was counted {}.", window.in_words(false)));
+        let expression = format!("{count} - {before}({params}).hold(or: {zero})");
+        self.stream(&inside, amount.data_type(), pace, &expression);
+        inside
     }
 
     fn stream(&mut self, name: &str, data_type: &str, pace: &Pace, expression: &str) {
