@@ -243,11 +243,15 @@ impl Compilation<'_> {
                     if inside.iter().any(|(known, ..)| *known == amount) {
                         continue;
                     }
-                    let count = counts.iter().find(|(known, at, _)| *known == amount && *at == pace);
-                    let count = count.map(|(.., name)| name.as_str()).unwrap_or_default();
+                    let name = |amount: &Amount| {
+                        let found = counts.iter().find(|(known, at, _)| known == amount && *at == pace);
+                        found.map(|(.., name)| name.as_str()).unwrap_or_default()
+                    };
+                    let trials = Amount::Trials(amount.conjunction().clone());
+                    let (count, trials) = (name(&amount), name(&trials));
                     let mut layer =
                         CountLayer { scope: &scope, names: &mut self.names, text: &mut self.text };
-                    let name = layer.in_window(&amount, count, &window, &own);
+                    let name = layer.in_window(&amount, count, trials, &window, &own);
                     inside.push((amount, own.clone(), name));
                 }
             }
