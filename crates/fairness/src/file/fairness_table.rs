@@ -181,7 +181,7 @@ fn window(
         None
     };
     if guarantee.is_some_and(|guarantee| guarantee.value.promise.is_for_ever()) {
-        let message = "a guarantee for ever is about all trials, and a window forgets them".to_owned();
+        let message = "this guarantee is about all trials, and a window forgets them".to_owned();
         let help = "ask whether groups are treated differently now, by a detector: \
                     `guarantee = { false_alarm_every = 100000 }`; or by `rule = \"map\"`, without a guarantee";
         return refused(message, help);
