@@ -7,7 +7,7 @@ use crate::file::{FairnessFile, Indicator, Metric, Prior};
 use crate::metric::{Literal, Measure, Rate};
 use crate::table::list;
 use crate::unit::in_words;
-use crate::{Comparison, Every, Guarantee, MetricKind, Promise, Window};
+use crate::{Comparison, Every, Guarantee, MetricKind, Promise, RollingWindow};
 
 /// A description of a fairness file in sentences.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ fn sentences(file: &FairnessFile, metric: &Metric) -> Vec<String> {
 }
 
 /// When trials leave a window.
-fn forgotten(metric: &Metric, window: &Window) -> String {
+fn forgotten(metric: &Metric, window: &RollingWindow) -> String {
     let every = in_words(window.step);
     let every = every.strip_prefix("1 ").unwrap_or(&every);
     let all = match metric.guarantee {

@@ -73,4 +73,4 @@ pub use propose::{CaseRows, NoProposal, Proposal, TableSample};
 pub use sample::{ColumnSample, column_types};
 pub use sweep::{BadGrid, Grid, Sweep, SweepCell, SweptRun};
 pub use unit::Unit;
-pub use window::Window;
+pub use window::RollingWindow;

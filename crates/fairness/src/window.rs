@@ -9,7 +9,7 @@ use crate::unit::in_words;
 /// A rolling window. It moves in steps, so that what is kept for a group does not grow with the number of its trials: a
 /// trial leaves it at the end of a step, `steps` steps after the end of the one in which it was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
+pub struct RollingWindow {
     /// How long it is.
     pub length: Duration,
     /// How long a step is.
@@ -27,9 +27,9 @@ const MOST_CHECKS: u128 = 400;
 /// Maximum number of steps with a check at every event.
 const MOST_STEPS: u128 = 100;
 
-impl Window {
+impl RollingWindow {
     /// A window of this length, with checks of this period or at every event.
-    pub(crate) fn new(length: Duration, check: Option<Duration>) -> Window {
+    pub(crate) fn new(length: Duration, check: Option<Duration>) -> RollingWindow {
         let (unit, most) = match check {
             Some(check) => (check.as_nanos().max(1), MOST_CHECKS),
             None => (1, MOST_STEPS),
@@ -41,7 +41,7 @@ impl Window {
         let size = (least..=least.saturating_mul(4)).take(1_000).find(is_even).unwrap_or(least);
         let step = u64::try_from(size * unit).unwrap_or(u64::MAX);
         let steps = u64::try_from(units.div_ceil(size)).unwrap_or(u64::MAX);
-        Window { length, step: Duration::from_nanos(step), steps, is_periodic: check.is_some() }
+        RollingWindow { length, step: Duration::from_nanos(step), steps, is_periodic: check.is_some() }
     }
 
     /// `in the last 30 days`; `in the last 500 rows`, if times are numbers of rows.
@@ -78,7 +78,7 @@ mod tests {
             seconds in 1..2_000_u64, check in prop::option::of(1..40_u64), start in -50..50_i64, counted in 0..3_000_i64,
         ) {
             let length = Duration::from_secs(seconds * check.unwrap_or(1));
-            let window = Window::new(length, check.map(Duration::from_secs));
+            let window = RollingWindow::new(length, check.map(Duration::from_secs));
             let most = if check.is_some() { MOST_CHECKS } else { MOST_STEPS };
             prop_assert!(u128::from(window.steps) <= most, "{:?}", window);
             let (start, step) = (start * 1_000_000_000, window.step.as_nanos() as i64);
@@ -109,7 +109,7 @@ mod tests {
             (1, Some(Duration::from_secs(1)), Duration::from_secs(216), 400),
             (30, None, Duration::from_secs(25_920), 100),
         ] {
-            let window = Window::new(DAY * days, check);
+            let window = RollingWindow::new(DAY * days, check);
             assert_eq!((window.step, window.steps), (step, steps), "{days} {check:?}");
         }
     }

@@ -18,7 +18,7 @@ use crate::explain::Description;
 use crate::file::{EventColumn, FairnessFile, Metric};
 use crate::metric::Rate;
 use crate::table::values;
-use crate::{FileError, Window};
+use crate::{FileError, RollingWindow};
 
 /// Which layers are compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Population {
 
 /// The counts of the trials in a window, at the pace of the metrics that read them.
 struct WindowCounts {
-    window: Window,
+    window: RollingWindow,
     pace: Pace,
     counts: Vec<(Amount, Pace, String)>,
 }

@@ -1,6 +1,6 @@
 //! The count layer: resolved trials → counts for each group and stratum.
 
-use crate::Window;
+use crate::RollingWindow;
 use crate::unit::in_words;
 
 use super::facts::Amount;
@@ -52,7 +52,7 @@ impl CountLayer<'_> {
         amount: &Amount,
         count: &str,
         trials: &str,
-        window: &Window,
+        window: &RollingWindow,
         pace: &Pace,
     ) -> String {
         let [at_step, inside] =

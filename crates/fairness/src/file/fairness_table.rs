@@ -9,7 +9,7 @@ use crate::metric::{self, Rate, RateReader};
 use crate::reference::ReferenceValue;
 use crate::table::{Located, TextSpan, TomlTable, list};
 use crate::unit::rtlola_duration;
-use crate::{Guarantee, MetricKind, Problem, Window, guarantee};
+use crate::{Guarantee, MetricKind, Problem, RollingWindow, guarantee};
 
 /// One `[[fairness]]`.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct Metric {
     /// Period of checks; `None` for a check at every event.
     pub(crate) check: Option<Duration>,
     /// The window in which trials count; `None` if all of them do.
-    pub(crate) window: Option<Located<Window>>,
+    pub(crate) window: Option<Located<RollingWindow>>,
 }
 
 impl Metric {
@@ -174,7 +174,7 @@ fn window(
     table: &TomlTable<'_>,
     check: Option<Duration>,
     guarantee: Option<&Located<Guarantee>>,
-) -> Option<Located<Window>> {
+) -> Option<Located<RollingWindow>> {
     let Located { value: length, at } = table.duration("window")?;
     let refused = |message: String, help: &str| {
         table.problem(Problem::new(at.range(), message).help(help));
@@ -204,7 +204,7 @@ fn window(
             ),
         };
     }
-    Some(Located { value: Window::new(length, check), at })
+    Some(Located { value: RollingWindow::new(length, check), at })
 }
 
 /// Reads the thresholds at which an alarm is raised and cleared.

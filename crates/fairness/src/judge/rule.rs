@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stratum_test::AlarmTransition;
 use super::words::label;
-use crate::{Comparison, Guarantee, Unit, Window};
+use crate::{Comparison, Guarantee, RollingWindow, Unit};
 
 /// A metric without its streams: rates, comparison, thresholds and guarantee.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub struct Rule {
     pub guarantee: Option<Guarantee>,
     /// The window in which trials count; `None` if all of them do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<Window>,
+    pub window: Option<RollingWindow>,
     /// For means: numbers are clamped to this range.
     pub range: Option<(f64, f64)>,
     /// The rates; equalized odds has two.
