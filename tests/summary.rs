@@ -192,6 +192,63 @@ fn a_reference_is_named_wherever_a_run_is_described() {
     assert!(folder.read("none.html").contains("No trial has the reference female"));
 }
 
+#[test]
+fn a_window_is_named_wherever_a_run_is_described() {
+    let file = "[trial]\nkey = \"id\"\ngroup = \"sex\"\nhorizon = \"0s\"\n[indicators]\nhired = \"hired == 1\"\n\
+                [[fairness]]\nmetric = \"demographic-parity\"\ndecision = \"hired\"\ntolerance = 0.1\nwindow = \"30d\"\n";
+    // Women are hired less often from day 60 on, for 30 days. Two trials an hour.
+    let mut table = String::from("time,id,sex,hired\n");
+    for hour in 0..2880 {
+        let hired = if (1440..2160).contains(&hour) { hour % 5 == 0 } else { hour % 2 == 0 };
+        for (id, sex, hired) in [(2 * hour, "M", hour % 2 == 0), (2 * hour + 1, "F", hired)] {
+            table += &format!("{},{id},{sex},{}\n", 1_767_225_600 + hour * 3600, u8::from(hired));
+        }
+    }
+    let folder = Folder::new()
+        .file("map.toml", format!("{file}rule = \"map\"\nmin_trials = 30\n"))
+        .file("detector.toml", format!("{file}guarantee = {{ false_alarm_every = 100000 }}\n"))
+        .file("d.csv", table);
+    for name in ["map", "detector"] {
+        let out = folder.run(&format!(
+            "run {name}.toml d.csv --to {name}.json --to {name}.jsonl --to {name}.html --to console --evidence {name}.parquet -q"
+        ));
+        assert!(
+            out.contains("exit code 1") && out.contains("Of the trials counted in the last 30 days"),
+            "{out}"
+        );
+        // A trial leaves at the end of a step of 7.2 hours, so that there are 720 to 728 of each.
+        let json: Value = serde_json::from_str(&folder.read(&format!("{name}.json"))).unwrap();
+        let schema = schema();
+        assert_eq!(problems(&schema, &json, &schema, ""), [] as [String; 0]);
+        assert_eq!(json["metrics"][0]["window_seconds"], 2_592_000.0);
+        let stratum = &json["metrics"][0]["rates"][0]["strata"][0];
+        let trials = stratum["groups"][0]["trials"].as_u64().unwrap();
+        assert!((720..=728).contains(&trials), "{trials}");
+        // Intervals would be of all trials.
+        assert!(stratum["gap_interval"].is_null() && stratum["groups"][0]["interval"].is_null(), "{stratum}");
+        assert!(folder.read(&format!("{name}.html")).contains("in the last 30 days"));
+        let explained = folder.run(&format!("explain {name}.jsonl {name}.parquet --alarm 1"));
+        assert!(explained.contains("has the same message, to the last digit"), "{explained}");
+    }
+    let out = folder.run("run map.toml d.csv -q");
+    assert!(
+        out.contains("ALARM  demographic parity: in the last 30 days, ") && out.contains("  clear  "),
+        "{out}"
+    );
+    // The trials behind an alarm are those that its message counts.
+    let explained = folder.run("explain map.jsonl map.parquet --alarm 1 --trials csv:-");
+    let message = &out[out.find("in the last").unwrap()..];
+    let counted = |message: &str| -> usize {
+        message
+            .split(" of ")
+            .skip(1)
+            .take(2)
+            .map(|part| part.split(')').next().unwrap().parse::<usize>().unwrap())
+            .sum()
+    };
+    assert_eq!(explained.matches(",trial,").count(), counted(message), "{message}");
+}
+
 /// A schema that allows everything would hold for everything.
 #[test]
 fn the_schema_refuses_what_it_does_not_name() {

@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) guarantee: Option<DrawnGuarantee>,
     /// The range to which numbers of a mean are clamped.
     pub(crate) range: Option<(f64, f64)>,
+    /// The window in which trials count, in seconds.
+    pub(crate) window: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,10 +89,13 @@ pub(crate) fn plan(metric: &'static str) -> impl Strategy<Value = Plan> {
         prop::option::of(0..5_i64),
         prop::option::of(any::<bool>()),
         prop::sample::select(vec![(0.1, 0.1), (0.2, 0.05), (0.0, 0.0)]),
+        prop::option::of(1..6_i64),
     );
     (shape, numbers).prop_map(move |(shape, numbers)| {
         let (two_groups, strata, horizon, period, opens, reference) = shape;
-        let (confidence, prior, min_trials, within, given, (tolerance, clear)) = numbers;
+        let (confidence, prior, min_trials, within, given, (tolerance, clear), window) = numbers;
+        let is_final = horizon.is_some();
+        let window = window.filter(|_| is_final).map(|window| window * period.unwrap_or(1));
         let has_strata = strata || metric == "conditional-statistical-parity";
         let (tolerance, clear) =
             if metric == "disparate-impact" { (1.0 - tolerance, 1.0 - clear) } else { (tolerance, clear) };
@@ -113,6 +118,7 @@ pub(crate) fn plan(metric: &'static str) -> impl Strategy<Value = Plan> {
             clear,
             guarantee: None,
             range: is_mean(metric).then_some((1.5, 7.0)).filter(|_| two_groups),
+            window,
         }
     })
 }
@@ -131,6 +137,7 @@ pub(crate) fn guaranteed(metric: &'static str) -> impl Strategy<Value = Plan> {
             horizon: plan.horizon.or(Some(horizon)),
             range: is_mean(metric).then_some((1.5, 7.0)),
             clear: plan.tolerance,
+            window: plan.window.filter(|_| promise > 1.0),
             guarantee: Some(DrawnGuarantee {
                 promise,
                 are_discoveries: are_discoveries && promise < 1.0,
@@ -173,7 +180,7 @@ impl Plan {
             }
             "probability" => format!("of = [\"high\", \"not later\"]\n{given}"),
             "mean-difference" => format!("of = \"score\"\n{given}"),
-            "delay" => match self.opens {
+            "delay" => match self.opens || self.window.is_some() {
                 true => format!("of = {{ from = \"high\", to = \"later\" }}\n{given}"),
                 false => format!("of = {{ to = \"later\", unit = \"min\" }}\n{given}"),
             },
@@ -199,6 +206,9 @@ impl Plan {
                 let strata = strata.map(|strata| format!(", strata = {strata}")).unwrap_or_default();
                 text += &format!("guarantee = {{ {promise}, block = {block}{memory}{span}{strata} }}\n");
             }
+        }
+        if let Some(window) = self.window {
+            text += &format!("window = \"{window}s\"\n");
         }
         if let Some((low, high)) = self.range {
             text += &format!("range = [{low}, {high}]\n");

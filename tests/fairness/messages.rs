@@ -243,6 +243,30 @@ fn what_is_wrong_is_shown_where_it_stands() {
             "group = \"gender\"",
             "group = [[{ column = \"gender\", reference = \"F\" }], [{ column = \"gender\", reference = \"M\" }]]",
         ),
+        ("window that is no duration", "tolerance = 0.1", "tolerance = 0.1\nwindow = \"a month\""),
+        ("window of nothing", "tolerance = 0.1", "tolerance = 0.1\nwindow = \"0s\""),
+        (
+            "window shorter than the time between checks",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nwindow = \"1h\"\ncheck = \"1d\"",
+        ),
+        (
+            "window that begins at no check",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nwindow = \"30d\"\ncheck = \"7d\"",
+        ),
+        ("window of trials that are never final", "tolerance = 0.1", "tolerance = 0.1\nwindow = \"30d\""),
+        (
+            "window of a guarantee for ever",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nwindow = \"30d\"\nguarantee = { false_alarms = 0.05 }",
+        ),
+        (
+            "window of false discoveries",
+            "tolerance = 0.1",
+            "tolerance = 0.1\nwindow = \"30d\"\nguarantee = { false_discoveries = 0.1 }",
+        ),
+        ("misspelt window", "tolerance = 0.1", "tolerance = 0.1\nwindows = \"30d\""),
         ("source without a path", "name = \"good\"", "[[source]]\nkind = \"csv\"\n"),
         (
             "several at once",

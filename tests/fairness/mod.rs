@@ -196,12 +196,59 @@ proptest! {
         check(&plan, &rows)?;
     }
 
+    /// Windows of several hundred checks, which move in steps of several.
+    #[test]
+    fn long_windows(
+        plan in plan("demographic-parity"), rows in rows(), window in 220..420_i64, events in any::<bool>(),
+    ) {
+        let period = (!events).then_some(2);
+        let horizon = plan.horizon.or(Some(1));
+        let plan = Plan { period, horizon, window: Some(window * 4), ..plan };
+        let stretch = |row: Row| Row { time: row.time * 150, ..row };
+        check(&plan, &rows.into_iter().map(stretch).collect::<Vec<Row>>())?;
+    }
+
     /// The division into batches changes nothing, alarms included.
     #[test]
-    fn batches_change_nothing(plan in plan("equalized-odds"), rows in rows(), size in 1..9_usize) {
+    fn batches_change_nothing(
+        plan in plan("equalized-odds"), rows in rows(), size in 1..9_usize, has_window in any::<bool>(),
+    ) {
+        let horizon = if has_window { plan.horizon.or(Some(1)) } else { plan.horizon };
+        let window = has_window.then(|| plan.window.unwrap_or(3 * plan.period.unwrap_or(1)));
+        let plan = Plan { horizon, window: window.or(plan.window), ..plan };
         let (toml, csv, until) = (plan.toml(), csv(&rows), Time(plan.until(&rows) * 1_000_000_000));
         let whole = observe(&toml, &csv, until, compiled, 8192, Selection::Changes);
         let pieces = observe(&toml, &csv, until, compiled, size, Selection::Changes);
         prop_assert_eq!(whole.lines, pieces.lines);
     }
+}
+
+/// Ensures that in the cases above trials leave windows, and that alarms are raised and cleared when nothing else happens.
+#[test]
+fn trials_that_leave_are_among_what_is_compared() {
+    use arrow::array::AsArray;
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let (mut left, mut changes) = ([0, 0], [0, 0]);
+    for _ in 0..400 {
+        let plan = plan("demographic-parity").new_tree(&mut runner).unwrap().current();
+        let rows = rows().new_tree(&mut runner).unwrap().current();
+        if plan.window.is_none() {
+            continue;
+        }
+        let (csv, until) = (csv(&rows), Time(plan.until(&rows) * 1_000_000_000));
+        let observed = observe(&plan.toml(), &csv, until, compiled, 8192, Selection::Alarms);
+        let paced = usize::from(plan.period.is_some());
+        for batch in &observed.evidence {
+            let kinds = batch.rows.column_by_name("kind").unwrap().as_string::<i32>();
+            for row in (0..batch.len()).filter(|row| kinds.value(*row) == "left") {
+                let time = format!("{} ", batch.time(row).0 / 1_000_000_000);
+                left[paced] += 1;
+                changes[paced] += observed.alarms[0].iter().filter(|alarm| alarm.starts_with(&time)).count();
+            }
+        }
+    }
+    assert!(left.iter().all(|checks| *checks > 10), "trials left at {left:?} checks");
+    assert!(changes.iter().all(|changes| *changes > 2), "and {changes:?} of them changed an alarm");
 }

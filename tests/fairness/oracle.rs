@@ -212,8 +212,10 @@ impl Known<'_> {
             "probability" => vec![share(high && !later, given)],
             "mean-difference" => vec![mean(self.score().map(|score| score as f64))],
             "delay" => {
-                let from = if self.plan.opens { self.high() } else { Some(self.trial.opened) };
-                let unit = if self.plan.opens { 1.0 } else { 60.0 };
+                // Whole numbers with a window, so that no order of adding changes a sum.
+                let is_whole = self.plan.opens || self.plan.window.is_some();
+                let from = if is_whole { self.high() } else { Some(self.trial.opened) };
+                let unit = if is_whole { 1.0 } else { 60.0 };
                 let delay = self.later().zip(from).map(|(to, from)| (to - from) as f64 / unit);
                 vec![mean(delay)]
             }
@@ -243,7 +245,7 @@ pub(crate) fn expected(plan: &Plan, rows: &[Row], until: i64) -> Expected {
         let (mut triggers, mut alarms) = (Vec::new(), Vec::new());
         let mut standing: BTreeMap<String, bool> = BTreeMap::new();
         for check in &checks {
-            let sums = sums(plan, rows, &trials, *check, rate);
+            let sums = sums(plan, rows, &trials, *check, &checks, rate);
             one_check(plan, rows, *check, &sums, &mut of_rate, &mut triggers, &mut alarms, &mut standing);
         }
         expected.rates.push(of_rate);
@@ -270,12 +272,39 @@ fn final_trials(plan: &Plan, rows: &[Row], trials: &[Trial], checks: &[Check]) -
     trials.iter().filter_map(of).collect()
 }
 
+/// When a trial was counted, if it is final.
+fn counted_at(plan: &Plan, trial: &Trial, checks: &[Check]) -> Option<i64> {
+    match plan.horizon? {
+        0 => checks.iter().find(|check| check.rows > trial.first).map(|check| check.time),
+        _ => trial.counted.map(|(check, _)| check.time),
+    }
+}
+
+/// Whether a trial that was counted at a time has left the window at a check. The window begins so many steps before the
+/// last end of a step: a check of a period ends one, and an event comes before an end at its own time.
+fn has_left(plan: &Plan, counted: i64, now: i64) -> bool {
+    let Some(window) = plan.window else { return false };
+    let Some(period) = plan.period else {
+        // In hundredths of the window.
+        let began = (now * 100 - 1).div_euclid(window) - 100;
+        return began > 0 && counted * 100 <= began * window;
+    };
+    // 400 steps at most, and without a remainder if there are still enough of them then.
+    let checks = window / period;
+    let least = (1..).find(|size| size * 400 >= checks).unwrap();
+    let size = (least..=4 * least).find(|size| checks % size == 0).unwrap_or(least);
+    let steps = (1..).find(|steps| steps * size >= checks).unwrap();
+    let began = now / (size * period) - steps;
+    began > 0 && counted <= began * size * period
+}
+
 /// The sums of each stratum and group at a check.
 fn sums(
     plan: &Plan,
     rows: &[Row],
     trials: &[Trial],
     check: Check,
+    checks: &[Check],
     rate: usize,
 ) -> BTreeMap<(String, String), Sums> {
     let mut sums: BTreeMap<(String, String), Sums> = BTreeMap::new();
@@ -287,6 +316,10 @@ fn sums(
                 at.time < check.time || (at.time == check.time && at.rows <= check.rows)
             }),
         };
+        let counted = counts.then(|| counted_at(plan, trial, checks)).flatten();
+        if counted.is_some_and(|counted| has_left(plan, counted, check.time)) {
+            continue;
+        }
         if counts {
             let known = Known { plan, trial, rows: &rows[..check.rows] };
             let (numerator, denominator) = known.adds()[rate];

@@ -1,9 +1,10 @@
 //! Every stream of every metric is reached by lookup, and is evaluated only when something changes.
 
-use fairstream_core::Time;
+use fairstream_core::{Selection, Time};
 use fairstream_engine::{CompiledEngine, ReferenceEngine};
 
-use super::run::compile;
+use super::run::{compile, observe};
+use crate::support::compiled;
 
 const HEAD: &str = r#"
 [events.columns]
@@ -68,6 +69,9 @@ fn every_stream_of_every_metric_is_reached_by_lookup() {
         for trial in trials {
             for more in ["", "check = \"1d\"\nmin_trials = 3", "confidence = 0"] {
                 check(&file(&[metric], trial, more));
+                if trial.contains("horizon") {
+                    check(&file(&[metric], trial, &format!("{more}\nwindow = \"30d\"")));
+                }
             }
             let at_opening = file(&[metric], "group = \"gender\"\nhorizon = \"0s\"", "");
             if is_known_at_once(metric) {
@@ -96,6 +100,23 @@ fn all_metrics_at_once_share_their_trials() {
     let (compiled, _) = compile(&toml);
     for shared in ["output openings(", "output is_high(", "output n_later(", "output trial_high_and_later("] {
         assert_eq!(compiled.rtlola().matches(shared).count(), 1, "{shared}\n{}", compiled.rtlola());
+    }
+}
+
+/// A stretch without events costs what leaves the window in it, not the steps that pass.
+#[test]
+fn five_years_without_an_event_take_no_time() {
+    for metric in METRICS {
+        for window in ["100s", "1h", "30d"] {
+            let more = format!("check = \"1s\"\nwindow = \"{window}\"");
+            let toml = file(&[metric], "group = \"gender\"\nhorizon = \"30s\"", &more);
+            let csv = "time,id,gender,region,department,floor,score,accepted\n0,1,F,1,a,1,7,\n1,2,M,1,a,1,3,\n\
+                       3,,,,,,,2\n157680000,3,F,1,a,1,7,\n";
+            let start = std::time::Instant::now();
+            let until = Time(157_680_001 * 1_000_000_000);
+            observe(&toml, csv, until, compiled, 8192, Selection::Triggers);
+            assert!(start.elapsed().as_secs() < 20, "{:?}\n{toml}", start.elapsed());
+        }
     }
 }
 

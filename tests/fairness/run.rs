@@ -145,7 +145,7 @@ pub(crate) fn judged(
                 evidence.lock().unwrap().push(batch);
                 Ok(())
             };
-            Ok(Box::new(engine.with_evidence(&compiled, Box::new(sink), None)?) as Box<_>)
+            Ok(Box::new(engine.with_evidence(&compiled, start, Box::new(sink), None)?) as Box<_>)
         })
     };
     let observer = Observer::new(compiled, spec, select);

@@ -50,7 +50,7 @@ pub(crate) fn build(
         let columns: Vec<&str> = spec.wanted().iter().map(|column| column.name.as_str()).collect();
         let engine = JudgedEngine::new(engine, &fairness, &columns, judge)?;
         Ok(Box::new(match evidence {
-            Some((sink, hash)) => engine.with_evidence(&fairness, sink, hash)?,
+            Some((sink, hash)) => engine.with_evidence(&fairness, start, sink, hash)?,
             None => engine,
         }))
     })

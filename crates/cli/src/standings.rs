@@ -103,13 +103,19 @@ fn outcome(standing: &Standing) -> String {
 fn evidence(text: &mut String, rule: &Rule, standing: &Standing) {
     let Some(assessment) = &standing.assessment else { return };
     let mut parts = Vec::new();
-    if let (Some(gap), Some(Interval { low, high })) = (standing.gap, assessment.gap) {
+    if let Some(gap) = standing.gap {
         let word = match standing.comparison {
             Comparison::Difference => "gap",
             Comparison::Ratio => "ratio",
             Comparison::Highest => "highest",
         };
-        parts.push(format!("{word} {gap:.3}, between {low:.3} and {high:.3}"));
+        match assessment.gap {
+            Some(Interval { low, high }) => {
+                parts.push(format!("{word} {gap:.3}, between {low:.3} and {high:.3}"));
+            }
+            None if rule.window.is_some() => parts.push(format!("{word} {gap:.3}")),
+            None => {}
+        }
     }
     if let Some(log_threshold) = assessment.log_threshold {
         let (e_value, threshold) = (significant_exp(assessment.log_e_value), significant_exp(log_threshold));

@@ -7,7 +7,7 @@ use crate::file::{FairnessFile, Indicator, Metric, Prior};
 use crate::metric::{Literal, Measure, Rate};
 use crate::table::list;
 use crate::unit::in_words;
-use crate::{Comparison, Every, Guarantee, MetricKind, Promise};
+use crate::{Comparison, Every, Guarantee, MetricKind, Promise, RollingWindow};
 
 /// A description of a fairness file in sentences.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,18 +102,36 @@ fn trial(file: &FairnessFile) -> String {
 }
 
 fn sentences(file: &FairnessFile, metric: &Metric) -> Vec<String> {
-    let mut sentences: Vec<String> = metric.rates.iter().map(|rate| question(file, rate)).collect();
+    let mut sentences: Vec<String> = metric.rates.iter().map(|rate| question(file, metric, rate)).collect();
     sentences.push(compared(file, metric));
     if let Some(guarantee) = &metric.guarantee {
         sentences.push(promised(metric, &guarantee.value));
     }
     sentences.push(estimated(metric));
+    sentences.extend(metric.window.as_ref().map(|window| forgotten(metric, &window.value)));
     sentences
 }
 
+/// When trials leave a window.
+fn forgotten(metric: &Metric, window: &RollingWindow) -> String {
+    let every = in_words(window.step);
+    let every = every.strip_prefix("1 ").unwrap_or(&every);
+    let all = match metric.guarantee {
+        Some(_) => " The evidence is of all trials.",
+        None => "",
+    };
+    match metric.check {
+        Some(check) if check == window.step => format!("Trials leave the window at checks.{all}"),
+        _ => format!("Trials leave the window every {every}.{all}"),
+    }
+}
+
 /// The question that a rate answers for each group.
-pub(crate) fn question(file: &FairnessFile, rate: &Rate) -> String {
+pub(crate) fn question(file: &FairnessFile, metric: &Metric, rate: &Rate) -> String {
     let mut among = format!("Of the {}", trials(file));
+    if let Some(window) = &metric.window {
+        among += &format!(" counted {}", window.value.in_words(file.is_in_order_of_rows()));
+    }
     let known = rate.unknown.as_ref().map(|unknown| &unknown.known);
     for literal in rate.given.iter().filter(|literal| Some(*literal) != known) {
         among += &match literal.holds {

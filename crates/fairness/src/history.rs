@@ -37,7 +37,7 @@ pub struct AlarmSpan {
     pub count: u64,
     /// When the first of them was raised.
     pub since: Time,
-    /// Number of trials counted by then, over all groups.
+    /// Number of trials counted by then, over all groups; those in the window, if there is one.
     pub trials: u64,
     /// When the last of them was cleared; `None` if it is active.
     pub until: Option<Time>,

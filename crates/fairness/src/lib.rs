@@ -48,6 +48,7 @@ mod sample;
 mod sweep;
 mod table;
 mod unit;
+mod window;
 
 pub use compile::{BoundInput, Compiled, InputOrigin, JudgedStreams, RateStreams};
 pub use evidence::{
@@ -72,3 +73,4 @@ pub use propose::{CaseRows, NoProposal, Proposal, TableSample};
 pub use sample::{ColumnSample, column_types};
 pub use sweep::{BadGrid, Grid, Sweep, SweepCell, SweptRun};
 pub use unit::Unit;
+pub use window::RollingWindow;

@@ -180,7 +180,7 @@ impl Subject {
         };
         let begin = |start| {
             let engine = self.judged_engine(CompiledEngine::new(&self.spec, start)?, &judge)?;
-            let engine = engine.with_evidence(&self.compiled, Box::new(record), None)?;
+            let engine = engine.with_evidence(&self.compiled, start, Box::new(record), None)?;
             Ok((Box::new(engine) as Box<dyn Engine>, Subscription::new(Selection::Alarms)))
         };
         self.evaluate(source, begin, |_| Ok(()))?;

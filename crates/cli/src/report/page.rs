@@ -234,6 +234,13 @@ fn parameters(rule: &Rule, standing: &Standing) -> Vec<[String; 3]> {
         rows.push(row("prior", prior, about));
         rows.push(row("confidence", rule.confidence.to_string(), "κ: the weight of the prior, in trials"));
     }
+    if let Some(window) = rule.window_in_words() {
+        let about = match rule.guarantee {
+            Some(_) => "rates are of the trials counted in this time; the evidence is of all trials",
+            None => "rates are of the trials counted in this time",
+        };
+        rows.push(row("window", window, about));
+    }
     if rule.min_trials > 0 {
         rows.push(row(
             "min_trials",

@@ -73,6 +73,9 @@ struct SummaryMetric {
     #[serde(skip_serializing_if = "Option::is_none")]
     reference: Option<BTreeMap<String, Value>>,
     strata: Vec<String>,
+    /// How long the window is in which trials count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window_seconds: Option<f64>,
     rule: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     guarantee: Option<SummaryGuarantee>,
@@ -255,6 +258,7 @@ fn metrics(judge: &Judge, standings: &[Standing]) -> Vec<SummaryMetric> {
         groups: rule.groups.clone(),
         reference: rule.reference.as_deref().map(|reference| by_column(&rule.groups, reference)),
         strata: rule.strata.clone(),
+        window_seconds: rule.window.map(|window| window.length.as_secs_f64()),
         rule: if rule.guarantee.is_some() { "guarantee" } else { "map" },
         guarantee: guarantee(rule),
         rates: (0..rule.rates.len()).map(|rate| self::rate(judge, (index, rate), standings)).collect(),

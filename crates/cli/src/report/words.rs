@@ -62,12 +62,15 @@ pub(super) fn certainty(rule: &Rule, standing: &Standing) -> String {
 pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
     let rule = &judge.rules()[standing.rate_index.0];
     let mut text = apart(rule, standing);
+    if let Some(window) = rule.window_in_words().filter(|_| standing.gap.is_some()) {
+        text = format!("{}: {text}", capitalised(&window));
+    }
     let rate = &rule.rates[standing.rate_index.1];
     let rate_history = rate_history(judge, standing);
     let last = rate_history.and_then(|rate_history| rate_history.alarms.last());
     if let Some(basis) = &standing.alarm_basis {
         let about = about(rule, rate, basis, last.map(|alarm| alarm.trials));
-        let now = now(standing, basis).unwrap_or(text);
+        let now = now(rule, standing, basis).unwrap_or(text);
         return format!("{about} {now}{}", why_within(rule, standing));
     }
     match rate_history.and_then(|rate_history| rate_history.alarms.first()) {
@@ -95,7 +98,11 @@ pub(super) fn sentence(judge: &Judge, standing: &Standing) -> String {
 fn about(rule: &Rule, rate: &RuleRate, basis: &AlarmBasis, trials: Option<u64>) -> String {
     let groups: Vec<String> = basis.groups.iter().map(AlarmedGroup::label).collect();
     let worse = basis.worse_off(rate).map(|group| format!("; {} was worse off", group.label()));
-    let after = trials.map(|trials| format!(", after {},", counted(trials, "trial"))).unwrap_or_default();
+    let after = trials.map(|trials| match rule.window_in_words() {
+        None => format!(", after {},", counted(trials, "trial")),
+        Some(window) => format!(", with {} {window},", counted(trials, "trial")),
+    });
+    let after = after.unwrap_or_default();
     format!(
         "The alarm of {}{after} is about {}{}.",
         rule.when(basis.since),
@@ -118,7 +125,8 @@ fn why_within(rule: &Rule, standing: &Standing) -> String {
 }
 
 /// The groups that an alarm is about, as they are now.
-fn now(standing: &Standing, basis: &AlarmBasis) -> Option<String> {
+fn now(rule: &Rule, standing: &Standing, basis: &AlarmBasis) -> Option<String> {
+    let within = rule.window_in_words().map(|window| format!(", {window}")).unwrap_or_default();
     let find = |named: &AlarmedGroup| standing.groups.iter().find(|group| group.values == named.values);
     let groups: Option<Vec<&GroupStanding>> = basis.groups.iter().map(find).collect();
     let shown = |group: &GroupStanding| {
@@ -135,7 +143,7 @@ fn now(standing: &Standing, basis: &AlarmBasis) -> Option<String> {
         ([low, high], Comparison::Difference) if !standing.is_mean => {
             let apart = (high.share.unwrap_or_default() - low.share.unwrap_or_default()) * 100.0;
             format!(
-                "Now: {} is {apart:.1} percentage points below {}; {} are allowed.",
+                "Now{within}: {} is {apart:.1} percentage points below {}; {} are allowed.",
                 shown(low),
                 shown(high),
                 significant(tolerance * 100.0)
@@ -143,11 +151,15 @@ fn now(standing: &Standing, basis: &AlarmBasis) -> Option<String> {
         }
         ([low, high], Comparison::Ratio) if high.share.is_some_and(|share| share > 0.0) => {
             let ratio = low.share.unwrap_or_default() / high.share.unwrap_or_default();
-            format!("Now: {} is {ratio:.3} of {}; {tolerance} or more is allowed.", shown(low), shown(high))
+            format!(
+                "Now{within}: {} is {ratio:.3} of {}; {tolerance} or more is allowed.",
+                shown(low),
+                shown(high)
+            )
         }
         (groups, _) => {
             let groups: Vec<String> = groups.iter().copied().map(shown).collect();
-            format!("Now: {}; {tolerance} is allowed.", groups.join(" and "))
+            format!("Now{within}: {}; {tolerance} is allowed.", groups.join(" and "))
         }
     })
 }

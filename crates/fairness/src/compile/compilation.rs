@@ -14,11 +14,11 @@ use super::trials::{TrialLayer, TrialLayerStreams};
 use super::{
     BoundInput, Compiled, CountStream, InputOrigin, JudgedStreams, RateStreams, TrialRate, TrialStreams,
 };
-use crate::FileError;
 use crate::explain::Description;
 use crate::file::{EventColumn, FairnessFile, Metric};
 use crate::metric::Rate;
 use crate::table::values;
+use crate::{FileError, RollingWindow};
 
 /// Which layers are compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +93,13 @@ impl Population {
     fn of(metric: &Metric) -> Population {
         Population { groups: values(&metric.groups), strata: values(&metric.strata) }
     }
+}
+
+/// The counts of the trials in a window, at the pace of the metrics that read them.
+struct WindowCounts {
+    window: RollingWindow,
+    pace: Pace,
+    counts: Vec<(Amount, Pace, String)>,
 }
 
 /// A text that is being written.
@@ -203,6 +210,7 @@ impl Compilation<'_> {
         self.text.line(&format!("// ---- Counts{among}: trials added up for each group. ----\n"));
         let pending = CountLayer { scope: &scope, names: &mut self.names, text: &mut self.text }.pending();
         let mut counts: Vec<(Amount, Pace, String)> = Vec::new();
+        let mut windows: Vec<WindowCounts> = Vec::new();
         for (index, metric) in metrics {
             let own = Self::pace(metric);
             let pace = scope.counted.clone().unwrap_or_else(|| own.clone());
@@ -219,7 +227,36 @@ impl Compilation<'_> {
                     }
                 }
             }
-            self.estimates(&scope, index, metric, own, &pace, &counts, pending.as_deref());
+            let Some(window) = metric.window.as_ref().map(|window| window.value) else {
+                self.estimates(&scope, index, metric, own, &pace, &counts, pending.as_deref());
+                continue;
+            };
+            let at = windows.iter().position(|of| of.window == window && of.pace == own);
+            let at = at.unwrap_or_else(|| {
+                windows.push(WindowCounts { window, pace: own.clone(), counts: Vec::new() });
+                windows.len() - 1
+            });
+            let inside = &mut windows[at].counts;
+            for rate in &metric.rates {
+                let (numerator, denominator) = amounts(rate);
+                for amount in [denominator, numerator].into_iter().chain(unknown_amount(rate)) {
+                    if inside.iter().any(|(known, ..)| *known == amount) {
+                        continue;
+                    }
+                    let name = |amount: &Amount| {
+                        let found = counts.iter().find(|(known, at, _)| known == amount && *at == pace);
+                        found.map(|(.., name)| name.as_str()).unwrap_or_default()
+                    };
+                    let trials = Amount::Trials(amount.conjunction().clone());
+                    let (count, trials) = (name(&amount), name(&trials));
+                    let mut layer =
+                        CountLayer { scope: &scope, names: &mut self.names, text: &mut self.text };
+                    let name = layer.in_window(&amount, count, trials, &window, &own);
+                    inside.push((amount, own.clone(), name));
+                }
+            }
+            let (inside, pace) = (inside.clone(), own.clone());
+            self.estimates(&scope, index, metric, own, &pace, &inside, pending.as_deref());
         }
     }
 

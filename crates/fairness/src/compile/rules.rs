@@ -17,7 +17,7 @@ pub(super) fn rule(file: &FairnessFile, metric: &Metric, reference: Option<&[Ref
             format!("{}_{}", metric.name, rate.label)
         },
         title: rate_title(metric, rate.label),
-        question: question(file, rate),
+        question: question(file, metric, rate),
         unit: match rate.measure {
             Measure::Delay { unit, .. } => Some(unit),
             _ => None,
@@ -49,6 +49,7 @@ pub(super) fn rule(file: &FairnessFile, metric: &Metric, reference: Option<&[Ref
         has_horizon: file.trial.horizon.is_some(),
         by_rows: file.is_in_order_of_rows(),
         guarantee: metric.guarantee.as_ref().map(|guarantee| guarantee.value),
+        window: metric.window.as_ref().map(|window| window.value),
         range: metric.range,
         rates: rates.collect(),
     }

@@ -37,6 +37,9 @@ impl ChainHead {
                 let check = check.to_string();
                 ["group", metric, &check, group, stratum].into_iter().for_each(&mut text);
             }
+            EvidenceRow::Left { metric, check } => {
+                ["left", metric, &check.to_string()].into_iter().for_each(&mut text);
+            }
             EvidenceRow::Trial(TrialRow {
                 metric,
                 check,

@@ -68,6 +68,8 @@ pub(crate) enum EvidenceRow {
     Rule { metric: String, rule: String },
     /// A group that is compared from now on, possibly before any of its trials is counted.
     Group { metric: String, check: u64, group: String, stratum: String },
+    /// A check at which trials left the window, and none was counted.
+    Left { metric: String, check: u64 },
     /// A trial that is counted.
     Trial(TrialRow),
 }

@@ -178,7 +178,7 @@ impl StratumEvidence {
         log_threshold: f64,
     ) -> RecomputedAlarm {
         let rule = recount.rule;
-        let groups = self.counted(check);
+        let groups = self.counted(rate_rule, check, time);
         let parts = recount.parts();
         let leader = recount.leader();
         let (first_block, blocks, named) = match leader {

@@ -17,8 +17,8 @@ pub(crate) struct EvidenceRecorder {
     pub(super) layers: Vec<TrialStreams>,
     /// For each stream its signals, each with the index of its layer.
     signals: HashMap<usize, Vec<(usize, TrialSignal)>>,
-    /// For each metric and rate: the name of its alarms, and its rule as JSON.
-    pub(super) rate_rules: BTreeMap<(usize, usize), (String, String)>,
+    /// For each metric and rate: the name of its alarms, and its rule.
+    pub(super) rate_rules: BTreeMap<(usize, usize), (String, RateRule)>,
     pub(super) state: RecorderState,
     rows: RowWriter,
 }
@@ -41,6 +41,8 @@ pub(crate) struct RecorderState {
     pub(super) rates: BTreeMap<(usize, usize), RateState>,
     /// The rows written so far.
     pub(super) head: ChainHead,
+    /// When the clock began, in nanoseconds since 1970: steps of windows are counted from then.
+    pub(super) clock: i64,
 }
 
 /// Trials of one layer that have not been counted.
@@ -64,6 +66,8 @@ pub(super) struct RateState {
     pub(super) groups: BTreeSet<(String, String)>,
     /// Strata and groups registered since the last check.
     pub(super) new: Vec<(String, String)>,
+    /// Whether trials have left the window since the last check.
+    pub(super) has_left: bool,
     /// Trials that are counted but not written.
     pub(super) waiting: Vec<WaitingTrial>,
     /// The blocks of trials that are not written, in the order in which they became final; with a guarantee.
@@ -82,9 +86,10 @@ pub(super) struct WaitingTrial {
 }
 
 impl EvidenceRecorder {
-    /// `find` returns the index of a stream.
+    /// `find` returns the index of a stream; the clock begins at `start`.
     pub(crate) fn new(
         compiled: &Compiled,
+        start: Time,
         find: impl Fn(&str) -> Result<usize, EngineError>,
         sink: EvidenceSink,
         hash: Option<KeyHash>,
@@ -113,8 +118,8 @@ impl EvidenceRecorder {
                 rate: streams.rate,
                 prior_varies: streams.prior.is_some(),
                 method: METHOD,
+                clock: 0,
             };
-            let rate_rule = serde_json::to_string(&rate_rule).ok()?;
             Some(((streams.metric, streams.rate), (of_rate.stream.clone(), rate_rule)))
         });
         let rate_rules: BTreeMap<_, _> = rate_rules.collect();
@@ -122,6 +127,7 @@ impl EvidenceRecorder {
             layers: layers.iter().map(|_| PendingTrials::default()).collect(),
             rates: rate_rules.keys().map(|rate| (*rate, RateState::default())).collect(),
             head: ChainHead::default(),
+            clock: start.0,
         };
         Ok(EvidenceRecorder { sink, hash, layers, signals, rate_rules, state, rows: RowWriter::default() })
     }
@@ -180,6 +186,13 @@ impl EvidenceRecorder {
         }
     }
 
+    /// Notes that trials of a rate have left its window.
+    pub(crate) fn note_left(&mut self, rate: (usize, usize)) {
+        if let Some(rate) = self.state.rates.get_mut(&rate) {
+            rate.has_left = true;
+        }
+    }
+
     /// Notes the block of the trial of a rate that has become final.
     pub(crate) fn place(&mut self, rate: (usize, usize), block: Option<u64>) {
         if let Some(rate) = self.state.rates.get_mut(&rate) {
@@ -201,17 +214,28 @@ impl EvidenceRecorder {
             return Ok(());
         };
         // An engine may leave out checks without new counts.
-        if state.new.is_empty() && state.waiting.is_empty() {
+        let has_left = std::mem::take(&mut state.has_left);
+        let has_new = !state.new.is_empty() || !state.waiting.is_empty();
+        if !has_new && !has_left {
             return Ok(());
         }
+        let clock = self.state.clock;
         let head = &mut self.state.head;
         let mut push = |row: EvidenceRow| self.rows.push(time, &row, head.add(time, &row));
         if !state.is_announced {
             state.is_announced = true;
-            push(EvidenceRow::Rule { metric: name.clone(), rule: rule.clone() });
+            let rule = match rule.rule.window {
+                Some(_) => RateRule { clock, ..rule.clone() },
+                None => rule.clone(),
+            };
+            let rule = serde_json::to_string(&rule).unwrap_or_default();
+            push(EvidenceRow::Rule { metric: name.clone(), rule });
         }
         state.checks += 1;
         let check = state.checks;
+        if !has_new {
+            push(EvidenceRow::Left { metric: name.clone(), check });
+        }
         for (stratum, group) in state.new.drain(..) {
             push(EvidenceRow::Group { metric: name.clone(), check, group, stratum });
         }

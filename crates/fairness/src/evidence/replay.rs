@@ -25,6 +25,13 @@ pub(super) struct RateRule {
     /// Which method was used. Evidence without it has no hashes.
     #[serde(default)]
     pub(super) method: u64,
+    /// When the clock began, in nanoseconds since 1970, if there is a window.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) clock: i64,
+}
+
+fn is_zero(clock: &i64) -> bool {
+    *clock == 0
 }
 
 /// The method by which alarms are judged. Evidence of another one cannot be recomputed.
@@ -118,6 +125,8 @@ struct MetricEvidence {
     index: BTreeMap<String, usize>,
     /// Indices of strata in order of their first trial.
     ranks: Vec<usize>,
+    /// The time of each check that wrote rows, by its number.
+    checks: BTreeMap<u64, Time>,
 }
 
 /// The rows of a stratum in order of time.
@@ -240,12 +249,16 @@ impl Replay {
                         strata: Vec::new(),
                         index: BTreeMap::new(),
                         ranks: Vec::new(),
+                        checks: BTreeMap::new(),
                     };
                     self.metrics.entry(metric).or_insert(new);
                 }
                 EvidenceRow::Group { metric, check, group, stratum } => {
                     let row = EvidenceEntry { row: number, time, check, group, trial: None };
                     self.metric(&metric)?.push(&stratum, row);
+                }
+                EvidenceRow::Left { metric, check } => {
+                    self.metric(&metric)?.checks.insert(check, time);
                 }
                 EvidenceRow::Trial(TrialRow {
                     metric, check, ended, group, stratum, value, block, ..
@@ -278,7 +291,7 @@ impl Replay {
         all: bool,
     ) -> Result<ReplayedAlarm, WrongEvidence> {
         let no_metric = || WrongEvidence::NoSuchMetric(metric.to_owned());
-        let MetricEvidence { rate_rule, strata, ranks, .. } =
+        let MetricEvidence { rate_rule, strata, ranks, checks, .. } =
             self.metrics.get(metric).ok_or_else(no_metric)?;
         // With a guarantee neither an alarm nor its message depends on a prior.
         if rate_rule.prior_varies && rate_rule.rule.guarantee.is_none() {
@@ -289,7 +302,7 @@ impl Replay {
         for (index, (name, stratum)) in strata.iter().enumerate() {
             let rejection = rejections.iter().find(|(of, number, _)| *of == metric && *number == index);
             let alarms = match (rate_rule.rule.guarantee, rejection) {
-                (None, _) => stratum.by_map(rate_rule, name),
+                (None, _) => stratum.by_map(rate_rule, name, checks),
                 (Some(_), Some((.., at))) if at.time == time => {
                     vec![stratum.by_rejection(rate_rule, name, *at)?]
                 }
@@ -318,6 +331,7 @@ impl Replay {
                 stratum: stratum.to_owned(),
                 last_check: alarm.check,
                 first_block: alarm.first_block,
+                left_until: rate_rule.left_until(alarm.time),
             },
             message: alarm.message,
         })
@@ -359,8 +373,16 @@ impl Replay {
     }
 }
 
+impl RateRule {
+    /// Trials that were counted up to this time have left the window at a check.
+    fn left_until(&self, check: Time) -> Option<Time> {
+        self.rule.window?.left_until(self.clock, check.0).map(Time)
+    }
+}
+
 impl MetricEvidence {
     fn push(&mut self, stratum: &str, row: EvidenceEntry) {
+        self.checks.insert(row.check, row.time);
         let index = match self.index.get(stratum) {
             Some(index) => *index,
             None => {
@@ -378,12 +400,15 @@ impl MetricEvidence {
 }
 
 impl StratumEvidence {
-    /// Counts of each group up to a check.
-    pub(super) fn counted(&self, check: u64) -> GroupCounts {
+    /// Counts of each group up to a check, without the trials that have left the window by then.
+    pub(super) fn counted(&self, rate_rule: &RateRule, check: u64, time: Time) -> GroupCounts {
+        let left = rate_rule.left_until(time);
         let mut groups: BTreeMap<&str, Counts> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.check <= check) {
             let counts = groups.entry(&row.group).or_default();
-            if let Some(EvidenceTrial { value, .. }) = row.trial {
+            if let Some(EvidenceTrial { value, .. }) = row.trial
+                && left.is_none_or(|left| row.time > left)
+            {
                 counts.numerator += value;
                 counts.denominator += 1;
             }
@@ -392,19 +417,28 @@ impl StratumEvidence {
     }
 
     /// Alarms by the rule of the paper, which compares estimates with the tolerance.
-    fn by_map(&self, rate_rule: &RateRule, name: &str) -> Vec<RecomputedAlarm> {
+    fn by_map(&self, rate_rule: &RateRule, name: &str, all: &BTreeMap<u64, Time>) -> Vec<RecomputedAlarm> {
         let (rule, mut alarms, mut stands) = (&rate_rule.rule, Vec::new(), false);
         let mut groups = GroupCounts::new();
-        let checks: BTreeSet<u64> = self.rows.iter().map(|row| row.check).collect();
+        // Trials may leave a window at any check.
+        let own: BTreeSet<u64> = self.rows.iter().map(|row| row.check).collect();
+        let is_checked = |check: &u64| rule.window.is_some() || own.contains(check);
         let mut rows = self.rows.iter().peekable();
-        for check in checks {
-            let mut time = Time(0);
+        let mut leaving = self.rows.iter().peekable();
+        for (&check, &time) in all.iter().filter(|(check, _)| is_checked(check)) {
             while let Some(row) = rows.next_if(|row| row.check <= check) {
-                time = row.time;
                 let counts = groups.entry(ValuesKey(row.group.clone())).or_default();
                 if let Some(EvidenceTrial { value, .. }) = row.trial {
                     counts.numerator += value;
                     counts.denominator += 1;
+                }
+            }
+            let left = rate_rule.left_until(time);
+            while let Some(row) = leaving.next_if(|row| left.is_some_and(|left| row.time <= left)) {
+                let counts = groups.entry(ValuesKey(row.group.clone())).or_default();
+                if let Some(EvidenceTrial { value, .. }) = row.trial {
+                    counts.numerator -= value;
+                    counts.denominator -= 1;
                 }
             }
             let gap = gap_of(rule, &groups);

@@ -13,7 +13,8 @@ use super::{EvidenceRow, TrialRow};
 
 /// The columns of evidence, in addition to `time`, the time of the check.
 ///
-/// `kind` is `rule` (a rule, in column `rule`), `group` (a group that is compared from now on) or `trial`. A trial has
+/// `kind` is `rule` (a rule, in column `rule`), `group` (a group that is compared from now on), `left` (a check at which
+/// trials left the window, and none was counted) or `trial`. A trial has
 /// the `metric` and the number of the `check` that counted it, the time at which it `ended`, in nanoseconds since 1970, its `key`, `group`, `stratum` and `indicators`, the
 /// `value` that it adds, its `block`, and the `alarm` of its metric and stratum that it counts towards. `hash` chains the
 /// rows.
@@ -69,6 +70,7 @@ impl RowWriter {
         let (kind, metric) = match row {
             EvidenceRow::Rule { metric, .. } => ("rule", metric),
             EvidenceRow::Group { metric, .. } => ("group", metric),
+            EvidenceRow::Left { metric, .. } => ("left", metric),
             EvidenceRow::Trial(TrialRow { metric, .. }) => ("trial", metric),
         };
         self.kind.append_value(kind);
@@ -77,6 +79,7 @@ impl RowWriter {
         self.rule.append_option(rule);
         let (check, group, stratum) = match row {
             EvidenceRow::Rule { .. } => (None, None, None),
+            EvidenceRow::Left { check, .. } => (Some(*check), None, None),
             EvidenceRow::Group { check, group, stratum, .. } => (Some(*check), Some(group), Some(stratum)),
             EvidenceRow::Trial(TrialRow { check, group, stratum, .. }) => {
                 (Some(*check), Some(group), Some(stratum))
@@ -209,6 +212,7 @@ impl<'a> EvidenceColumns<'a> {
         match kind?.as_str() {
             "rule" => Some(EvidenceRow::Rule { metric, rule: rule? }),
             "group" => Some(EvidenceRow::Group { metric, check: check?, group: group?, stratum: stratum? }),
+            "left" => Some(EvidenceRow::Left { metric, check: check? }),
             "trial" => Some(EvidenceRow::Trial(TrialRow {
                 metric,
                 check: check?,

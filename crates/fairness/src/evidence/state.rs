@@ -42,13 +42,15 @@ impl EvidenceRecorder {
             layers: self.layers.iter().map(|_| PendingTrials::default()).collect(),
             rates: self.rate_rules.keys().map(|rate| (*rate, RateState::default())).collect(),
             head: document.head.clone(),
+            clock: document.clock,
         };
-        for RateDocument { rate, is_announced, checks } in &document.rates {
+        for RateDocument { rate, is_announced, checks, has_left } in &document.rates {
             if let Some(state) = rate_of(rate).and_then(|rate| read.rates.get_mut(&rate)) {
                 if *checks > 1 << 48 {
                     return Err(lacks("evidence"));
                 }
                 (state.is_announced, state.checks) = (*is_announced, *checks);
+                state.has_left = *has_left;
             }
         }
         read_table(state, FACTS, FACT_COLUMNS, |cells| {
@@ -146,6 +148,8 @@ fn lacks(table: &str) -> StateError {
 pub(crate) struct RecorderDocument {
     /// The rows written so far.
     head: ChainHead,
+    /// When the clock began, in nanoseconds since 1970.
+    clock: i64,
     rates: Vec<RateDocument>,
 }
 
@@ -155,6 +159,8 @@ struct RateDocument {
     rate: String,
     is_announced: bool,
     checks: u64,
+    /// Whether trials have left the window since the last check.
+    has_left: bool,
 }
 
 /// A copy of what a recorder remembers.
@@ -255,6 +261,7 @@ impl RecorderCopy {
                 rate: rate.clone(),
                 is_announced: state.is_announced,
                 checks: state.checks,
+                has_left: state.has_left,
             });
         }
         facts.finish(to)?;
@@ -262,6 +269,6 @@ impl RecorderCopy {
         groups.finish(to)?;
         waiting.finish(to)?;
         blocks.finish(to)?;
-        Ok(RecorderDocument { head: self.state.head.clone(), rates })
+        Ok(RecorderDocument { head: self.state.head.clone(), clock: self.state.clock, rates })
     }
 }

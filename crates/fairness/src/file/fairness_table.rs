@@ -8,7 +8,8 @@ use crate::group::Combination;
 use crate::metric::{self, Rate, RateReader};
 use crate::reference::ReferenceValue;
 use crate::table::{Located, TextSpan, TomlTable, list};
-use crate::{Guarantee, MetricKind, Problem, guarantee};
+use crate::unit::rtlola_duration;
+use crate::{Guarantee, MetricKind, Problem, RollingWindow, guarantee};
 
 /// One `[[fairness]]`.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub(crate) struct Metric {
     pub(crate) range: Option<(f64, f64)>,
     /// Period of checks; `None` for a check at every event.
     pub(crate) check: Option<Duration>,
+    /// The window in which trials count; `None` if all of them do.
+    pub(crate) window: Option<Located<RollingWindow>>,
 }
 
 impl Metric {
@@ -105,6 +108,7 @@ pub(super) fn metric(mut table: TomlTable<'_>, indicators: &[Indicator], text: &
     let title = table.words("name");
     let check = table.duration("check").map(|check| check.value);
     let guarantee = guarantee::read(&table, kind, check);
+    let window = window(&table, check, guarantee.as_ref());
     let says_rule = table.has("guarantee") || table.has("rule");
     let range = if kind == MetricKind::MeanDifference { table.range("range") } else { None };
     let rates = RateReader { table: &table, indicators, file: text, range }.rates(kind);
@@ -161,7 +165,46 @@ pub(super) fn metric(mut table: TomlTable<'_>, indicators: &[Indicator], text: &
         says_rule,
         range,
         check,
+        window,
     })
+}
+
+/// Reads the window in which trials count.
+fn window(
+    table: &TomlTable<'_>,
+    check: Option<Duration>,
+    guarantee: Option<&Located<Guarantee>>,
+) -> Option<Located<RollingWindow>> {
+    let Located { value: length, at } = table.duration("window")?;
+    let refused = |message: String, help: &str| {
+        table.problem(Problem::new(at.range(), message).help(help));
+        None
+    };
+    if guarantee.is_some_and(|guarantee| guarantee.value.promise.is_for_ever()) {
+        let message = "this guarantee is about all trials, and a window forgets them".to_owned();
+        let help = "ask whether groups are treated differently now, by a detector: \
+                    `guarantee = { false_alarm_every = 100000 }`; or by `rule = \"map\"`, without a guarantee";
+        return refused(message, help);
+    }
+    if let Some(check) = check.filter(|check| !length.as_nanos().is_multiple_of(check.as_nanos())) {
+        let (checks, period) = (length.as_nanos() / check.as_nanos(), check.as_nanos());
+        let times = |checks: u128| {
+            let nanos = u64::try_from(checks * period).unwrap_or(u64::MAX);
+            format!("`window = \"{}\"`", rtlola_duration(Duration::from_nanos(nanos)))
+        };
+        let (length, check) = (rtlola_duration(length), rtlola_duration(check));
+        return match checks {
+            0 => refused(
+                format!("a window of {length} is shorter than the time between two checks, {check}"),
+                &format!("take {} or longer, or a shorter `check`", times(1)),
+            ),
+            checks => refused(
+                format!("a window of {length} does not begin at a check, as there is one every {check}"),
+                &format!("take {} or {}, or another `check`", times(checks), times(checks + 1)),
+            ),
+        };
+    }
+    Some(Located { value: RollingWindow::new(length, check), at })
 }
 
 /// Reads the thresholds at which an alarm is raised and cleared.

@@ -371,6 +371,14 @@ fn read(root: &TomlTable<'_>, path: &str, text: &str) -> Option<FairnessFile> {
             let help = "say in [trial] which column has them: `group = \"gender\"`; or here, for this metric";
             root.problem(Problem::new(at, "there are no groups to compare").help(help));
         }
+        if let (Some(window), Some((of, _))) = (&metric.window, &trial)
+            && !of.is_final()
+        {
+            let message = "a trial without a horizon is never final: there is no time at which it is counted, and leaves a window";
+            let help = "say in [trial] when it is: `horizon = \"30d\"` after so long, or `horizon = \"0s\"` if the event that \
+                        opens it says all";
+            root.problem(Problem::new(window.at.range(), message).help(help));
+        }
         for mut metric in metric.for_each(&combinations) {
             metric.table = index;
             metric.family = index;

@@ -100,6 +100,13 @@ pub(crate) struct GroupSlot {
     group: usize,
 }
 
+impl GroupSlot {
+    /// Indices of the rule and of the rate.
+    pub(crate) fn rate(&self) -> (usize, usize) {
+        (self.rule, self.rate)
+    }
+}
+
 /// The groups of a stratum, and the state of its alarm.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Stratum {
@@ -219,6 +226,10 @@ impl Judge {
     /// Number of rows that repeat the key of an earlier row and are therefore no trials, where a trial is one row; `None`
     /// if it is not known.
     pub fn repeated_keys(&self) -> Option<u64> {
+        // Trials that have left a window are not counted any more.
+        if self.rules.first()?.window.is_some() {
+            return None;
+        }
         if !self.rows.are_trials || self.rows.not_compared > 0 && self.rows.groups.len() > 1 {
             return None;
         }

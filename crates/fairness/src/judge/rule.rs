@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stratum_test::AlarmTransition;
 use super::words::label;
-use crate::{Comparison, Guarantee, Unit};
+use crate::{Comparison, Guarantee, RollingWindow, Unit};
 
 /// A metric without its streams: rates, comparison, thresholds and guarantee.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +46,9 @@ pub struct Rule {
     pub by_rows: bool,
     /// How false alarms are bounded; `None` for the rule of the paper, which compares estimates with the tolerance.
     pub guarantee: Option<Guarantee>,
+    /// The window in which trials count; `None` if all of them do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<RollingWindow>,
     /// For means: numbers are clamped to this range.
     pub range: Option<(f64, f64)>,
     /// The rates; equalized odds has two.
@@ -161,6 +164,11 @@ impl Rule {
     /// The group that every other is compared with, as a label.
     pub fn reference_label(&self) -> Option<String> {
         self.reference.as_deref().map(label)
+    }
+
+    /// `in the last 30 days`, if there is a window.
+    pub fn window_in_words(&self) -> Option<String> {
+        self.window.map(|window| window.in_words(self.by_rows))
     }
 
     /// A time for readers: `row 12`, if times are numbers of rows.

@@ -38,7 +38,7 @@ pub struct Standing {
     pub comparison: Comparison,
     /// The gap, ratio or highest rate; `None` if no group has enough evidence, or the reference group has not.
     pub gap: Option<f64>,
-    /// The evidence, if there is a guarantee.
+    /// The evidence, if there is a guarantee. Without intervals, if there is a window.
     pub assessment: Option<Assessment>,
     /// All groups, including those that are not compared.
     pub groups: Vec<GroupStanding>,
@@ -91,7 +91,7 @@ pub struct GroupStanding {
     pub shown: String,
     /// The estimate as text, if it is not the text of the share.
     pub estimate_shown: Option<String>,
-    /// Confidence interval for the rate, if there is a guarantee.
+    /// Confidence interval for the rate, if there is a guarantee and no window: it is for the rate of all trials.
     pub interval: Option<Interval>,
 }
 
@@ -102,7 +102,10 @@ impl Standing {
         let is_counted = |group: &GroupStanding| group.is_reference && group.denominator > 0;
         Some(match self.groups.iter().any(is_counted) {
             true => format!("the reference {reference} has too few trials: nothing is compared"),
-            false => format!("no trial has the reference {reference}: nothing is compared"),
+            false => {
+                let window = rule.window_in_words().map(|window| format!(" {window}")).unwrap_or_default();
+                format!("no trial{window} has the reference {reference}: nothing is compared")
+            }
         })
     }
 
@@ -146,9 +149,13 @@ impl Judge {
     /// The state of a rate in a stratum.
     pub fn standing(&self, outline: &StandingOutline<'_>) -> Option<Standing> {
         let (rule, rate) = outline.rate_index;
-        let assessment = self.assess(rule, rate, outline.stratum_key);
+        let mut assessment = self.assess(rule, rate, outline.stratum_key);
         let stratum = self.stratum(rule, rate, outline.stratum_key)?;
         let rule = self.rules.get(rule)?;
+        if let Some(assessment) = assessment.as_mut().filter(|_| rule.window.is_some()) {
+            // Intervals are for rates of all trials, not for those that are shown.
+            (assessment.gap, assessment.groups) = (None, Vec::new());
+        }
         Some(standing(rule, rule.rates.get(rate)?, outline, stratum, assessment))
     }
 }

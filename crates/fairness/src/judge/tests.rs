@@ -28,6 +28,7 @@ fn rule(comparison: Comparison, tolerance: f64, clear: f64, min_trials: u64, con
         has_horizon: false,
         by_rows: false,
         guarantee: None,
+        window: None,
         range: None,
         rates: vec![rate],
     }

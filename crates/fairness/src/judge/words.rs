@@ -25,7 +25,8 @@ pub(crate) fn change(
                 (_, None) => format!("more than {}", rule.tolerance),
                 (_, Some(_)) => format!("no more than {}", rule.clear),
             };
-            format!("{compared}, {limit}")
+            let within = rule.window_in_words().map(|window| format!("{window}, ")).unwrap_or_default();
+            format!("{within}{compared}, {limit}")
         }
         None => "there is not enough evidence any more".to_owned(),
     };

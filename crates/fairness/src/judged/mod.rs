@@ -117,13 +117,14 @@ impl JudgedEngine {
     }
 
     /// Records every trial when it is counted, with `hash` instead of its key if there is one: in evidence, and in the
-    /// instances of verdicts.
+    /// instances of verdicts. `start` is when the clock of the inner engine begins.
     ///
     /// # Errors
     /// Trials are never final, or the engine is for another text.
     pub fn with_evidence(
         mut self,
         compiled: &Compiled,
+        start: Time,
         sink: EvidenceSink,
         hash: Option<KeyHash>,
     ) -> Result<JudgedEngine, EngineError> {
@@ -135,8 +136,13 @@ impl JudgedEngine {
         let keyed = keyed.collect::<Result<HashSet<usize>, EngineError>>()?;
         let of_keys = compiled.expression_of_keys().map(str::to_owned);
         self.pseudonyms = hash.clone().map(|hash| Pseudonyms { hash, keyed, of_keys });
-        let recorder =
-            EvidenceRecorder::new(compiled, |stream| position(self.inner.streams(), stream), sink, hash)?;
+        let recorder = EvidenceRecorder::new(
+            compiled,
+            start,
+            |stream| position(self.inner.streams(), stream),
+            sink,
+            hash,
+        )?;
         self.read_streams.extend(recorder.streams());
         self.recorder = Some(recorder);
         Ok(self)

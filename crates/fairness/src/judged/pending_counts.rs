@@ -86,12 +86,15 @@ impl PendingCounts {
         self.changed.is_empty()
     }
 
-    /// Gives the judge every count that has changed.
-    pub(super) fn hand_over(&mut self, judge: &mut Judge) {
+    /// Gives the judge every count that has changed. `left` learns of the rates of which a group has fewer trials now.
+    pub(super) fn hand_over(&mut self, judge: &mut Judge, mut left: impl FnMut((usize, usize))) {
         for index in self.changed.drain(..) {
             let PendingCount { group, counts, has_changed } = &mut self.counts[index];
             *has_changed = false;
             if let Some(known) = judge.counts_mut(*group) {
+                if counts.denominator < known.denominator {
+                    left(group.rate());
+                }
                 *known = *counts;
             }
         }

@@ -98,14 +98,22 @@ impl Tap<'_> {
     /// Passes on what has been collected: counts, so that a live view sees all of them; and evidence.
     pub(super) fn flush(&mut self) -> Result<(), Cancelled> {
         if !self.pending.is_empty() {
-            self.pending.hand_over(&mut lock(self.judge));
+            self.hand_over();
         }
         self.recorder.as_mut().map_or(Ok(()), |recorder| recorder.flush())
     }
 
+    /// Gives the judge all counts that have changed. Where the trials of a group become fewer, they have left a window.
+    fn hand_over(&mut self) {
+        let recorder = &mut self.recorder;
+        self.pending.hand_over(&mut lock(self.judge), |rate| {
+            recorder.iter_mut().for_each(|recorder| recorder.note_left(rate));
+        });
+    }
+
     /// Checks the rates whose check stream has emitted, from the binding `first` on.
     fn run_checks(&mut self, stream: usize, first: usize, time: Time) -> Result<(), Cancelled> {
-        self.pending.hand_over(&mut lock(self.judge));
+        self.hand_over();
         for at in first..self.bindings.counts[stream].len() {
             let CountBinding { metric, rate, role, .. } = self.bindings.counts[stream][at];
             if role == CountRole::Check {

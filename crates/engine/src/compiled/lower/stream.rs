@@ -108,7 +108,8 @@ impl PlanBuilder<'_> {
     }
 
     /// How many conjuncts at the start of a stream's condition form its guard: those whose reads are known and do not
-    /// change by themselves. `None` if the stream needs no guard, because its instances have an access path or its
+    /// change by themselves while the guard does not hold; as the stream is not evaluated then, it may read its own previous
+    /// value. `None` if the stream needs no guard, because its instances have an access path or its
     /// evaluation is incremental as a whole, or if not even the first conjunct qualifies.
     fn guarded_conjuncts(&self, output: &OutputStream, clauses: &[ClausePlan]) -> Option<usize> {
         let stream = self.stream;
@@ -124,7 +125,8 @@ impl PlanBuilder<'_> {
         }
         let is_guard = |part: &&Expression| {
             let reads = self.all_reads(stream, std::iter::once(*part));
-            reads.is_some_and(|reads| !reads.is_empty() && !reads.iter().any(Read::changes_by_itself))
+            let may_change = |read: &Read| read.changes_by_itself() && *read != Read::Itself;
+            reads.is_some_and(|reads| !reads.is_empty() && !reads.iter().any(may_change))
         };
         let parts = conjuncts(condition);
         let count = parts.iter().take_while(|part| is_guard(part)).count();
