@@ -8,8 +8,8 @@ mod fairness;
 mod packet;
 mod plugin;
 mod reading;
-mod snapshot;
 mod specification;
+mod state;
 mod tables;
 mod text;
 mod time;
@@ -27,7 +27,7 @@ pub const CHECKS: [Check; 12] = [
     ("parquet", tables::parquet),
     ("pcap", packet::pcap),
     ("plugin", plugin::plugin),
-    ("snapshot", snapshot::snapshot),
+    ("state", state::state),
     ("specification", specification::specification),
     ("time", time::time),
     ("worker", plugin::worker),

@@ -125,12 +125,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     /// Scripts that change few bytes: most of what many changes make is refused at once.
     #[test]
-    fn snapshot_holds(
+    fn state_holds(
         which in any::<u8>(),
         before in any::<u8>(),
         changes in prop::collection::vec(any::<[u8; 4]>(), 0..4),
     ) {
         let script: Vec<u8> = [which, before].into_iter().chain(changes.concat()).collect();
-        check("snapshot", &script);
+        check("state", &script);
     }
 }

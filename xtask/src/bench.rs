@@ -28,13 +28,20 @@ Optional, if installed:
   RisingWave          FAIRSTREAM_RISINGWAVE names a running server, as postgresql://USER@HOST:PORT/DATABASE or HOST:PORT
   compas, compas-days  FAIRSTREAM_COMPAS names ProPublica's compas-scores.csv
 
-cargo xtask bench engine | adapters | instructions measure other things: cargo xtask help.";
+cargo xtask bench engine | state | adapters | instructions measure other things: cargo xtask help.";
 
 /// Runs the benchmark in `xtask/bench/src/engine`, which parses the options.
 pub(crate) fn engine(options: &[&str]) -> anyhow::Result<()> {
     let out = folder()?.join("engine.json");
     let out = out.to_str().context("the path of the workspace is not text")?;
     let mut arguments = vec!["run", "--release", "-p", "bench", "--bin", "bench-engine", "--", "--out", out];
+    arguments.extend(options);
+    cargo(&arguments, &[])
+}
+
+/// Runs the benchmark in `xtask/bench/src/state`, which parses the options.
+pub(crate) fn state(options: &[&str]) -> anyhow::Result<()> {
+    let mut arguments = vec!["run", "--release", "-p", "bench", "--bin", "bench-state", "--"];
     arguments.extend(options);
     cargo(&arguments, &[])
 }

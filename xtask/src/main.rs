@@ -23,6 +23,8 @@ cargo xtask bench [--quick] [--only NAME] [--max-trials N] [--limit SECONDS] [--
                     fairstream and its alternatives on the same events, into target/bench/benchmarks.md
 cargo xtask bench engine [--quick] [--only NAME] [--max-trials N]
                     the engines against each other and against hand-written loops, with requirements
+cargo xtask bench state [--max-trials N]
+                    capturing, encoding and resuming the state of 10⁵ to 10⁷ open trials
 cargo xtask bench instructions [--note]
                     instructions per event, compared with the recorded bounds; part of ci
 cargo xtask bench adapters [--quick] [--only FORMAT] [--lake GIGABYTES]
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
         ["bench", "engine", options @ ..] => bench::engine(options),
+        ["bench", "state", options @ ..] => bench::state(options),
         ["bench", "adapters", options @ ..] => readers::adapters(options),
         ["bench", "instructions", options @ ..] => instructions::run(options),
         ["bench", options @ ..] if options.iter().any(|option| ["--help", "-h"].contains(option)) => {

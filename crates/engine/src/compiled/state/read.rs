@@ -231,6 +231,9 @@ impl<'a> StoreReader<'a> {
         let Some(cell) = &of.cell else { return Ok(()) };
         let number = self.plan.inputs.len() + stream;
         let Some(document) = self.read_cell(number, cell, &of.ty, &of.windows)? else { return Ok(()) };
+        if document.holds && document.values.is_empty() {
+            return Err(damaged(format!("`{}` holds a value that it does not have", of.name)));
+        }
         self.store.streams[stream].holds = document.holds;
         match (&document.spawn, &self.plan.families[of.family].spawn) {
             (None, None) => Ok(()),
@@ -507,7 +510,11 @@ impl<'a> StoreReader<'a> {
             let (holds, dirty) = (flags(batch, &names::holds(name))?, flags(batch, &names::dirty(name))?);
             for (row, slot) in slots.clone().enumerate() {
                 let has_value = instances.latest(slot, of.member).is_some();
-                if holds.as_ref().map_or(has_value, |holds| holds.value(row)) {
+                let holds = holds.as_ref().map_or(has_value, |holds| holds.value(row));
+                if holds && !has_value {
+                    return Err(damaged(format!("`{name}` holds a value that it does not have")));
+                }
+                if holds {
                     instances.set_flag(slot, at, flag::HOLDS);
                 }
                 if dirty.as_ref().is_none_or(|dirty| dirty.value(row)) {

@@ -1,17 +1,20 @@
-//! Snapshots of the compiled engine: whatever their bytes are, restoring refuses them, or evaluation goes on without a
-//! panic and without leaving its memory.
+//! State of the compiled engine: whatever its documents and tables say, resuming refuses them, or evaluation goes on without
+//! a panic and without leaving its memory.
 //!
-//! The input is a script, so that it stays meaningful when the format of snapshots changes: it selects a specification
-//! and how many events come before the snapshot, then changes bytes of it.
+//! The input is a script, so that it stays meaningful when the format changes: it selects a specification and how many
+//! events come before the state is written, then changes bytes of documents, and values, rows and columns of tables.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt64Array};
+use arrow::array::{
+    Array, ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
+};
 use arrow::datatypes::{DataType, Field, Schema};
 use fairstream_core::{
-    Cancelled, Engine, EngineError, EventBatch, Position, Subscription, Time, VerdictRef, VerdictSink,
+    Cancelled, Engine, EngineError, EventBatch, MemoryState, OnChange, Position, Subscription, Time,
+    VerdictRef, VerdictSink,
 };
-use fairstream_engine::{CompiledEngine, Specification, reseal_snapshot};
+use fairstream_engine::{CompiledEngine, Specification};
 
 const DAY: i64 = 86_400_000_000_000;
 
@@ -114,30 +117,22 @@ fn accept(done: Result<(), EngineError>) {
     }
 }
 
-pub(crate) fn snapshot(script: &[u8]) {
+pub(crate) fn state(script: &[u8]) {
     let [which, before, changes @ ..] = script else { return };
     let texts = specifications();
     let spec = Specification::parse("fuzz.lola", &texts[usize::from(*which) % texts.len()]).unwrap();
     let (before, is_compiled) = (i64::from(*before) % 120, which & 0x80 != 0);
     let mut first = engine(&spec, is_compiled);
     first.feed(&rows(&spec, 0, before), &mut Discard).unwrap();
-    let mut bytes = first.snapshot().unwrap();
+    let mut state = MemoryState::of(first.capture().unwrap()).unwrap();
     for change in changes.chunks_exact(4) {
-        let at = usize::from(u16::from_le_bytes([change[0], change[1]]));
-        // Past the header, which has its own tests.
-        let at = 28 + at % (bytes.len() - 28).max(1);
-        match change[2] % 6 {
-            0 => bytes[at] = change[3],
-            1 => bytes[at] ^= 1 << (change[3] % 8),
-            2 => bytes[at] = bytes[at].wrapping_add(change[3]),
-            3 => bytes[at] = 0xff,
-            4 => bytes.truncate(at.max(29)),
-            _ => bytes.insert(at, change[3]),
-        }
+        change_state(&mut state, change);
     }
-    reseal_snapshot(&mut bytes);
     let mut second = engine(&spec, is_compiled);
-    if second.restore(&bytes).is_err() {
+    let on_change = if which & 0x40 != 0 { OnChange::CarryOver } else { OnChange::Refuse };
+    if second.resume(&state, on_change).is_err() {
+        // The engine is as it was: it takes events from the beginning.
+        second.feed(&rows(&spec, 0, 3), &mut Discard).unwrap();
         return;
     }
     let fed = second.feed(&rows(&spec, before, before + 60), &mut Discard);
@@ -146,7 +141,79 @@ pub(crate) fn snapshot(script: &[u8]) {
     if !failed {
         accept(second.advance(Time((before + 200) * DAY / 7), &mut Discard));
         // What goes on from here can be written down and read again.
-        let again = second.snapshot().unwrap();
-        engine(&spec, is_compiled).restore(&again).unwrap();
+        let again = MemoryState::of(second.capture().unwrap()).unwrap();
+        engine(&spec, is_compiled).resume(&again, OnChange::CarryOver).unwrap();
+    }
+}
+
+/// Changes a byte of the document, or something of a table.
+fn change_state(state: &mut MemoryState, change: &[u8]) {
+    let at = usize::from(u16::from_le_bytes([change[0], change[1]]));
+    if change[2] < 128 {
+        let Some(document) = state.documents.get_mut("engine") else { return };
+        // Most bytes are digits and punctuation; a digit that becomes another one is still a document.
+        let bytes = document.as_bytes().to_vec();
+        let at = at % bytes.len();
+        let new = match (change[2] % 4, bytes[at].is_ascii_digit()) {
+            (0, _) => change[3],
+            (_, true) => b'0' + change[3] % 10,
+            (1, _) => b',',
+            _ => bytes[at] ^ (1 << (change[3] % 7)),
+        };
+        let changed = [&bytes[..at], &[new][..], &bytes[at + 1..]].concat();
+        if let Ok(text) = String::from_utf8(changed) {
+            *document = text;
+        }
+        return;
+    }
+    let tables = state.tables.len();
+    let Some(table) = state.tables.values_mut().nth(at % tables.max(1)) else { return };
+    let Some(batch) = table.first_mut().filter(|batch| batch.num_columns() > 0) else { return };
+    let (rows, column) = (batch.num_rows(), usize::from(change[3]) % batch.num_columns());
+    match change[2] % 6 {
+        0 => *batch = batch.slice(0, rows / 2),
+        1 => {
+            let twice = batch.clone();
+            table.push(twice);
+        }
+        2 => {
+            batch.remove_column(column);
+        }
+        _ => {
+            let mut columns = batch.columns().to_vec();
+            columns[column] = shuffled(&columns[column], at, change[2]);
+            let schema = batch.schema();
+            let fields = schema.fields().iter().zip(&columns);
+            let fields =
+                fields.map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true));
+            let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+            if let Ok(changed) = RecordBatch::try_new(schema, columns) {
+                *batch = changed;
+            }
+        }
+    }
+}
+
+/// A column with other values, in another order, or of nothing but nulls.
+fn shuffled(column: &ArrayRef, at: usize, how: u8) -> ArrayRef {
+    let rows = column.len();
+    let other = |number: usize| (number.wrapping_mul(at | 1) + at) % rows.max(1);
+    match (how / 8 % 4, column.data_type()) {
+        (0, data_type) => arrow::array::new_null_array(data_type, rows),
+        (1, DataType::Int64) => {
+            Arc::new(Int64Array::from_iter_values((0..rows).map(|row| i64::MAX - row as i64)))
+        }
+        (1, DataType::UInt64) => {
+            Arc::new(UInt64Array::from_iter_values((0..rows).map(|row| u64::MAX - row as u64)))
+        }
+        (1, DataType::Timestamp(..)) => {
+            let far =
+                (0..rows).map(|row| if row % 2 == 0 { i64::MIN + at as i64 } else { i64::MAX - at as i64 });
+            Arc::new(TimestampNanosecondArray::from_iter_values(far))
+        }
+        _ => {
+            let indices = UInt64Array::from_iter_values((0..rows).map(|row| other(row) as u64));
+            arrow::compute::take(column, &indices, None).unwrap_or_else(|_| Arc::clone(column))
+        }
     }
 }
