@@ -56,7 +56,7 @@ impl Builder {
             evidence.lock().unwrap().extend(rows);
             Ok(())
         };
-        engine.with_evidence(&self.compiled, Box::new(sink), None)
+        engine.with_evidence(&self.compiled, start, Box::new(sink), None)
     }
 }
 
