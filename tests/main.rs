@@ -14,6 +14,7 @@ mod faults;
 mod foreign;
 mod formats;
 mod generate;
+mod golden_state;
 #[cfg(unix)]
 mod hostile;
 mod inputs;

@@ -15,7 +15,9 @@ use proptest::prelude::*;
 
 use super::draw::{guaranteed, plan, rows, unfair_rows, very_unfair_rows};
 use super::run::{compile, csv};
-use crate::support::{BuildFor, Collect, compiled, interpreted, root, through_bytes};
+use crate::support::{
+    BuildFor, Collect, compiled, interpreted, read_state, root, through_bytes, write_state,
+};
 
 /// What a run leaves behind.
 #[derive(Debug, PartialEq)]
@@ -386,6 +388,28 @@ fn damaged_state_is_refused() {
     let expected = feed(&mut first, &builder.spec, 20..60);
     engine.resume(&state, OnChange::Refuse).unwrap();
     assert_eq!(feed(&mut engine, &other.spec, 20..60), expected);
+}
+
+/// The guarantee's evidence, as an earlier version has written it.
+#[test]
+fn golden_states_of_fairness_files_are_resumed() {
+    let folder = root().join("tests/data/state/v1/guarantee");
+    let (builder, mut whole) = prepared(GUARANTEED);
+    feed(&mut whole, &builder.spec, 0..20);
+    let expected = feed(&mut whole, &builder.spec, 20..60);
+    let (other, mut engine) = prepared(GUARANTEED);
+    assert_eq!(engine.resume(&read_state(&folder), OnChange::Refuse), Ok(Vec::new()));
+    assert_eq!(feed(&mut engine, &other.spec, 20..60), expected);
+    assert_eq!(expected.len(), 1);
+}
+
+#[test]
+#[ignore = "it writes the files that the other test reads"]
+fn golden_states_are_written() {
+    let (builder, mut first) = prepared(GUARANTEED);
+    feed(&mut first, &builder.spec, 0..20);
+    let state = MemoryState::of(first.capture().unwrap()).unwrap();
+    write_state(&state, &root().join("tests/data/state/v1/guarantee"));
 }
 
 /// The file of the README, in batches of every size.

@@ -210,8 +210,7 @@ impl RecorderCopy {
                     facts.row(&[name, StateCell::Text(key), StateCell::Text(stream)], to)?;
                 }
             }
-            let adds =
-                |trial: &String| layer.adds.get(trial).map(|adds| serde_json::to_string(adds)).transpose();
+            let adds = |trial: &String| layer.adds.get(trial).map(serde_json::to_string).transpose();
             let not_ended = layer.adds.keys().filter(|trial| !layer.is_ended.contains(*trial));
             let mut not_ended: Vec<&String> = not_ended.collect();
             not_ended.sort_unstable();
