@@ -20,7 +20,7 @@ use crate::support::{interpreted, line, read_state, root, warming_up, write_stat
 const DAY: i64 = 86_400_000_000_000;
 
 /// Rows before the state is written, and behind it.
-const ROWS: [i64; 2] = [60, 120];
+const ROWS: [i64; 2] = [60, 90];
 
 /// Windows of every kind, tuples, texts, decimals, earlier values.
 const MIXED: &str = r#"
@@ -40,9 +40,9 @@ output names(n)
   spawn with name
   eval @(id∧name) when name = n with names(n).last(or: 0) + 1
 output recent @2d := score.aggregate(over: 6d, using: avg).defaults(to: 0.0)
-output spread @2d := score.aggregate(over: 6d, using: var)
+output spread @2d := score.aggregate(over: 6d, using: var).defaults(to: 0.0)
 output before := name.offset(by: -3).defaults(to: "none")
-trigger @1d recent > 5.0 "high"
+trigger @2d recent > 5.0 "high"
 "#;
 
 /// The cases: a name, and the text of a specification. Trials of two years end after a few days.

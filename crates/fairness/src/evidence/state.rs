@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use fairstream_core::{
-    StateCell, StateCellType, StateError, StateReader, StateWriter, TableColumns, TableWriter, read_table,
+    StateCell, StateCellType, StateError, StateReader, StateTableWriter, StateWriter, TableColumns,
+    read_table,
 };
 use serde::{Deserialize, Serialize};
 
@@ -199,8 +200,8 @@ const BLOCK_COLUMNS: TableColumns<'static> = &[("rate", StateCellType::Text), ("
 impl RecorderCopy {
     /// Writes the tables, and gives what is not in them.
     pub(crate) fn write(&self, to: &mut dyn StateWriter) -> Result<RecorderDocument, StateError> {
-        let mut facts = TableWriter::new(FACTS, FACT_COLUMNS);
-        let mut trials = TableWriter::new(TRIALS, TRIAL_COLUMNS);
+        let mut facts = StateTableWriter::new(FACTS, FACT_COLUMNS);
+        let mut trials = StateTableWriter::new(TRIALS, TRIAL_COLUMNS);
         for (streams, layer) in self.layers.iter().zip(&self.state.layers) {
             let name = StateCell::Text(&streams.counted);
             let mut keys: Vec<(&String, &BTreeSet<usize>)> = layer.facts.iter().collect();
@@ -221,9 +222,9 @@ impl RecorderCopy {
                 trials.row(&[name, StateCell::Text(trial), ended, adds], to)?;
             }
         }
-        let mut groups = TableWriter::new(RECORDED_GROUPS, RECORDED_GROUP_COLUMNS);
-        let mut waiting = TableWriter::new(WAITING, WAITING_COLUMNS);
-        let mut blocks = TableWriter::new(BLOCKS, BLOCK_COLUMNS);
+        let mut groups = StateTableWriter::new(RECORDED_GROUPS, RECORDED_GROUP_COLUMNS);
+        let mut waiting = StateTableWriter::new(WAITING, WAITING_COLUMNS);
+        let mut blocks = StateTableWriter::new(BLOCKS, BLOCK_COLUMNS);
         let mut rates = Vec::new();
         for (rate, state) in &self.state.rates {
             let Some(rate) = self.names.get(rate) else { continue };
