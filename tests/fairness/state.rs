@@ -231,8 +231,11 @@ tolerance = 0.1
 guarantee = { false_alarms = 0.00001, block = 4 }
 "#;
 
+/// Time in seconds, id, gender, accepted.
+type HiringRow = (i64, Option<u64>, Option<&'static str>, Option<u64>);
+
 /// Men are accepted after a second, women never.
-fn hiring(ids: std::ops::Range<i64>) -> Vec<(i64, Option<u64>, Option<&'static str>, Option<u64>)> {
+fn hiring(ids: std::ops::Range<i64>) -> Vec<HiringRow> {
     let rows = ids.flat_map(|id| {
         let number = id.unsigned_abs();
         let applied = (2 * id, Some(number), Some(if id % 2 == 0 { "M" } else { "F" }), None);
