@@ -17,6 +17,7 @@ mod faults;
 mod foreign;
 mod formats;
 mod generate;
+mod golden_state;
 #[cfg(unix)]
 mod hostile;
 mod inputs;

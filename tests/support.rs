@@ -6,8 +6,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
-use arrow::ipc::reader::StreamReader;
-use arrow::ipc::writer::StreamWriter;
+use arrow::ipc::reader::{FileReader, StreamReader};
+use arrow::ipc::writer::{FileWriter, StreamWriter};
 use fairstream_core::{
     Columns, Engine, EngineError, Kind, MemoryState, Pipeline, Position, RunEnd, RunOptions, RunReport,
     Selection, Sink, SinkError, Source, SourceContext, SourceFactory, SourceRequest, Time, Value, Verdict,
@@ -185,4 +185,45 @@ pub(crate) fn through_bytes(state: &MemoryState) -> MemoryState {
     };
     let tables = state.tables.iter().map(|(name, batches)| (name.clone(), through(batches)));
     MemoryState { documents: state.documents.clone(), tables: tables.collect() }
+}
+
+/// State from a folder: documents are `NAME.json`, tables `NAME.arrow`.
+pub(crate) fn read_state(folder: &Path) -> MemoryState {
+    fn visit(folder: &Path, prefix: &str, state: &mut MemoryState) {
+        for entry in std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        {
+            let path = entry.unwrap().path();
+            let name = format!("{prefix}{}", path.file_stem().unwrap().to_str().unwrap());
+            if path.is_dir() {
+                visit(&path, &format!("{name}/"), state);
+            } else if path.extension().is_some_and(|ending| ending == "json") {
+                state.documents.insert(name, std::fs::read_to_string(&path).unwrap());
+            } else if path.extension().is_some_and(|ending| ending == "arrow") {
+                let reader = FileReader::try_new(std::fs::File::open(&path).unwrap(), None).unwrap();
+                state.tables.insert(name, reader.map(Result::unwrap).collect());
+            }
+        }
+    }
+    let mut state = MemoryState::default();
+    visit(folder, "", &mut state);
+    state
+}
+
+/// Writes state to such a folder, in place of what is there.
+pub(crate) fn write_state(state: &MemoryState, folder: &Path) {
+    let _ = std::fs::remove_dir_all(folder);
+    let place = |name: &str, ending: &str| {
+        let path = folder.join(format!("{name}.{ending}"));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    };
+    for (name, document) in &state.documents {
+        std::fs::write(place(name, "json"), document).unwrap();
+    }
+    for (name, batches) in &state.tables {
+        let file = std::fs::File::create(place(name, "arrow")).unwrap();
+        let mut writer = FileWriter::try_new(file, &batches[0].schema()).unwrap();
+        batches.iter().for_each(|batch| writer.write(batch).unwrap());
+        writer.finish().unwrap();
+    }
 }

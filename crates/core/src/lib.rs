@@ -70,7 +70,7 @@ pub use source_files::SourceFiles;
 pub use state::{
     CapturedState, MemoryState, OnChange, StateChange, StateError, StateReader, StateRows, StateWriter,
 };
-pub use state_table::{StateCell, StateCellType, TableColumns, TableWriter, read_table};
+pub use state_table::{StateCell, StateCellType, StateTableWriter, TableColumns, read_table};
 pub use stop::StopToken;
 pub use subscription::Subscription;
 pub use time::{

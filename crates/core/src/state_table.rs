@@ -52,7 +52,7 @@ pub enum StateCell<'a> {
 pub type TableColumns<'a> = &'a [(&'a str, StateCellType)];
 
 /// Writes a table row by row.
-pub struct TableWriter<'a> {
+pub struct StateTableWriter<'a> {
     table: &'a str,
     schema: SchemaRef,
     builders: Vec<StateCellBuilder>,
@@ -128,11 +128,11 @@ impl StateCellBuilder {
     }
 }
 
-impl<'a> TableWriter<'a> {
+impl<'a> StateTableWriter<'a> {
     /// A table of this name and with these columns.
-    pub fn new(table: &'a str, columns: TableColumns<'_>) -> TableWriter<'a> {
+    pub fn new(table: &'a str, columns: TableColumns<'_>) -> StateTableWriter<'a> {
         let field = |(name, ty): &(&str, StateCellType)| Field::new(*name, ty.data_type(), true);
-        TableWriter {
+        StateTableWriter {
             table,
             schema: Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>())),
             builders: columns.iter().map(|(_, ty)| ty.builder()).collect(),
@@ -251,7 +251,7 @@ mod tests {
         };
         for rows in [0, 1, 65_536, 100_000] {
             let mut state = MemoryState::default();
-            let mut writer = TableWriter::new("some/rows", COLUMNS);
+            let mut writer = StateTableWriter::new("some/rows", COLUMNS);
             (0..rows).for_each(|number| writer.row(&row(number), &mut state).unwrap());
             writer.finish(&mut state).unwrap();
             let mut number = 0;

@@ -52,7 +52,7 @@ pub(crate) enum DefinitionKind {
 
 /// How the definitions of a specification differ from earlier ones.
 #[derive(Debug)]
-pub(crate) struct Comparison {
+pub(crate) struct SpecificationChanges {
     /// For each definition the index of the earlier one that it is, if neither it nor anything that it reads has changed.
     pub(crate) unchanged: Vec<Option<usize>>,
     pub(crate) changes: Vec<StateChange>,
@@ -161,7 +161,7 @@ impl Definition {
 }
 
 /// Compares definitions with earlier ones.
-pub(crate) fn compare(before: &[Definition], now: &[Definition]) -> Comparison {
+pub(crate) fn compare(before: &[Definition], now: &[Definition]) -> SpecificationChanges {
     let identify = |all: &[Definition]| -> BTreeMap<(String, usize), usize> {
         let mut known: BTreeMap<(String, usize), usize> = BTreeMap::new();
         let mut copies: BTreeMap<String, usize> = BTreeMap::new();
@@ -203,7 +203,7 @@ pub(crate) fn compare(before: &[Definition], now: &[Definition]) -> Comparison {
     let gone = earlier.iter().filter(|(identity, _)| !current.contains_key(identity));
     let gone = gone.map(|(_, index)| StateChange { part: before[*index].part(), how: "is gone".to_owned() });
     let changes = how.into_iter().map(|(index, how)| StateChange { part: now[index].part(), how });
-    Comparison { unchanged, changes: changes.chain(gone).collect() }
+    SpecificationChanges { unchanged, changes: changes.chain(gone).collect() }
 }
 
 /// Writes expressions in a notation close to RTLola, with names in place of references.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use fairstream_core::{
-    StateCell, StateCellType, StateError, StateReader, StateWriter, TableColumns, TableWriter, Time,
+    StateCell, StateCellType, StateError, StateReader, StateTableWriter, StateWriter, TableColumns, Time,
     read_table,
 };
 
@@ -262,7 +262,7 @@ impl History {
         name: impl Fn(usize, usize) -> Option<&'a str>,
     ) -> Result<(), StateError> {
         let (mut points, mut spans) =
-            (TableWriter::new(POINTS, POINT_COLUMNS), TableWriter::new(SPANS, SPAN_COLUMNS));
+            (StateTableWriter::new(POINTS, POINT_COLUMNS), StateTableWriter::new(SPANS, SPAN_COLUMNS));
         for ((rule, rate), strata) in &self.rates {
             let Some(rate) = name(*rule, *rate).map(StateCell::Text) else { continue };
             for (stratum, of) in strata {

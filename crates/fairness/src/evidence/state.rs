@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use fairstream_core::{
-    StateCell, StateCellType, StateError, StateReader, StateWriter, TableColumns, TableWriter, read_table,
+    StateCell, StateCellType, StateError, StateReader, StateTableWriter, StateWriter, TableColumns,
+    read_table,
 };
 use serde::{Deserialize, Serialize};
 
@@ -205,8 +206,8 @@ const BLOCK_COLUMNS: TableColumns<'static> = &[("rate", StateCellType::Text), ("
 impl RecorderCopy {
     /// Writes the tables, and gives what is not in them.
     pub(crate) fn write(&self, to: &mut dyn StateWriter) -> Result<RecorderDocument, StateError> {
-        let mut facts = TableWriter::new(FACTS, FACT_COLUMNS);
-        let mut trials = TableWriter::new(TRIALS, TRIAL_COLUMNS);
+        let mut facts = StateTableWriter::new(FACTS, FACT_COLUMNS);
+        let mut trials = StateTableWriter::new(TRIALS, TRIAL_COLUMNS);
         for (streams, layer) in self.layers.iter().zip(&self.state.layers) {
             let name = StateCell::Text(&streams.counted);
             let mut keys: Vec<(&String, &BTreeSet<usize>)> = layer.facts.iter().collect();
@@ -216,8 +217,7 @@ impl RecorderCopy {
                     facts.row(&[name, StateCell::Text(key), StateCell::Text(stream)], to)?;
                 }
             }
-            let adds =
-                |trial: &String| layer.adds.get(trial).map(|adds| serde_json::to_string(adds)).transpose();
+            let adds = |trial: &String| layer.adds.get(trial).map(serde_json::to_string).transpose();
             let not_ended = layer.adds.keys().filter(|trial| !layer.is_ended.contains(*trial));
             let mut not_ended: Vec<&String> = not_ended.collect();
             not_ended.sort_unstable();
@@ -228,9 +228,9 @@ impl RecorderCopy {
                 trials.row(&[name, StateCell::Text(trial), ended, adds], to)?;
             }
         }
-        let mut groups = TableWriter::new(RECORDED_GROUPS, RECORDED_GROUP_COLUMNS);
-        let mut waiting = TableWriter::new(WAITING, WAITING_COLUMNS);
-        let mut blocks = TableWriter::new(BLOCKS, BLOCK_COLUMNS);
+        let mut groups = StateTableWriter::new(RECORDED_GROUPS, RECORDED_GROUP_COLUMNS);
+        let mut waiting = StateTableWriter::new(WAITING, WAITING_COLUMNS);
+        let mut blocks = StateTableWriter::new(BLOCKS, BLOCK_COLUMNS);
         let mut rates = Vec::new();
         for (rate, state) in &self.state.rates {
             let Some(rate) = self.names.get(rate) else { continue };

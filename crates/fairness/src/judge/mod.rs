@@ -30,7 +30,7 @@ pub use row_counts::{RowCounts, SeenColumn};
 pub(crate) use rule::Estimator;
 pub use rule::{Counts, Rule, RuleRate, when};
 pub use standing::{GroupStanding, Standing, StandingOutline};
-pub(crate) use state::{Carried, CarriedRates, JudgeCopy, JudgeDocument};
+pub(crate) use state::{CarriedRates, JudgeCopy, JudgeDocument, RateCarryOver};
 pub use stratum_test::Assessment;
 pub(crate) use value_order::ValuesKey;
 pub use value_order::compare_values;

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fairstream_core::{
-    StateCell, StateCellType, StateChange, StateError, StateReader, StateWriter, TableColumns, TableWriter,
-    read_table,
+    StateCell, StateCellType, StateChange, StateError, StateReader, StateTableWriter, StateWriter,
+    TableColumns, read_table,
 };
 use fairstream_guarantee::Family;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::{ChainHead, History};
 pub(crate) struct JudgeDocument {
     /// The rules, by which the state is told to belong to them.
     rules: Vec<Rule>,
-    families: Vec<FamilyDocument>,
+    families: Vec<GuaranteeDocument>,
     /// Number of alarms raised.
     alarms_raised: u64,
     rows: RowCounts,
@@ -30,7 +30,7 @@ pub(crate) struct JudgeDocument {
 
 /// How many hypotheses of a family have been rejected.
 #[derive(Debug, Serialize, Deserialize)]
-struct FamilyDocument {
+struct GuaranteeDocument {
     family: u64,
     #[serde(flatten)]
     state: Family,
@@ -38,7 +38,7 @@ struct FamilyDocument {
 
 /// What of a rate is carried over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Carried {
+pub(crate) enum RateCarryOver {
     Everything,
     /// The counts, but neither evidence nor alarms: they are of another hypothesis.
     Counts,
@@ -48,7 +48,7 @@ pub(crate) enum Carried {
 /// What of each rate is carried over, by rule and rate, and what begins anew.
 #[derive(Debug)]
 pub(crate) struct CarriedRates {
-    pub(crate) rates: Vec<Vec<Carried>>,
+    pub(crate) rates: Vec<Vec<RateCarryOver>>,
     pub(crate) changes: Vec<StateChange>,
 }
 
@@ -133,7 +133,7 @@ impl Judge {
                 let carried = match (was, difference) {
                     (None, _) => {
                         changes.push(change(&rate.stream, "is new"));
-                        Carried::Nothing
+                        RateCarryOver::Nothing
                     }
                     (Some(was), difference)
                         if is_counted_anew(index, rate_index)
@@ -144,7 +144,7 @@ impl Judge {
                             &rate.stream,
                             &format!("{how}: its counts and its evidence begin anew"),
                         ));
-                        Carried::Nothing
+                        RateCarryOver::Nothing
                     }
                     (Some(_), Some(how)) => {
                         let begins = match rule.guarantee {
@@ -152,9 +152,9 @@ impl Judge {
                             None => "its counts stay, and its alarms begin anew",
                         };
                         changes.push(change(&rate.stream, &format!("{how}: {begins}")));
-                        Carried::Counts
+                        RateCarryOver::Counts
                     }
-                    (Some(_), None) => Carried::Everything,
+                    (Some(_), None) => RateCarryOver::Everything,
                 };
                 of_rule.push(carried);
             }
@@ -169,7 +169,7 @@ impl Judge {
     pub(crate) fn read_state(
         &self,
         document: &JudgeDocument,
-        carried: &[Vec<Carried>],
+        carried: &[Vec<RateCarryOver>],
         state: &dyn StateReader,
     ) -> Result<Judge, StateError> {
         let mut judge = Judge::new(self.rules.clone());
@@ -184,7 +184,7 @@ impl Judge {
         let place = |rate: &str| {
             let (rule, rate) = *places.get(rate)?;
             let carried = carried[rule][rate];
-            (carried != Carried::Nothing).then_some((rule, rate, carried))
+            (carried != RateCarryOver::Nothing).then_some((rule, rate, carried))
         };
         judge.read_strata(state, &place)?;
         judge.read_groups(state, &place)?;
@@ -199,7 +199,7 @@ impl Judge {
         (judge.raised, judge.rows) = (document.alarms_raised, document.rows.clone());
         judge.recorded.clone_from(&document.recorded);
         if self.history.is_some() {
-            let is_unchanged = |rule: usize, rate: usize| carried[rule][rate] == Carried::Everything;
+            let is_unchanged = |rule: usize, rate: usize| carried[rule][rate] == RateCarryOver::Everything;
             let rate =
                 |name: &str| places.get(name).copied().filter(|(rule, rate)| is_unchanged(*rule, *rate));
             judge.history =
@@ -211,7 +211,7 @@ impl Judge {
     fn read_strata(
         &mut self,
         state: &dyn StateReader,
-        place: &impl Fn(&str) -> Option<(usize, usize, Carried)>,
+        place: &impl Fn(&str) -> Option<(usize, usize, RateCarryOver)>,
     ) -> Result<(), StateError> {
         let rows = read_table(state, STRATA, STRATA_COLUMNS, |cells| {
             let [
@@ -234,7 +234,7 @@ impl Judge {
                 return Err(damaged(format!("`{STRATA}` has a stratum twice")));
             }
             let Some((_, stratum)) = items.get_mut(index) else { return Ok(()) };
-            if carried == Carried::Counts {
+            if carried == RateCarryOver::Counts {
                 stratum.is_new = true;
                 return Ok(());
             }
@@ -259,7 +259,7 @@ impl Judge {
     fn read_groups(
         &mut self,
         state: &dyn StateReader,
-        place: &impl Fn(&str) -> Option<(usize, usize, Carried)>,
+        place: &impl Fn(&str) -> Option<(usize, usize, RateCarryOver)>,
     ) -> Result<(), StateError> {
         let rows = read_table(state, GROUPS, GROUP_COLUMNS, |cells| {
             let [
@@ -299,7 +299,7 @@ impl Judge {
             if index + 1 != stratum.groups.len() {
                 return Err(damaged(format!("`{GROUPS}` has a group twice")));
             }
-            if *is_new || carried == Carried::Counts {
+            if *is_new || carried == RateCarryOver::Counts {
                 stratum.changed.insert(index);
             }
             Ok(())
@@ -311,10 +311,10 @@ impl Judge {
     fn read_families(
         &mut self,
         document: &JudgeDocument,
-        carried: &[Vec<Carried>],
+        carried: &[Vec<RateCarryOver>],
     ) -> Result<(), StateError> {
         for (rule, carried) in self.rules.iter().zip(carried) {
-            if carried.iter().any(|carried| *carried != Carried::Everything) {
+            if carried.iter().any(|carried| *carried != RateCarryOver::Everything) {
                 continue;
             }
             let (Some(new), Some(rate)) = (rule.new_family(), rule.rates.first()) else { continue };
@@ -387,8 +387,8 @@ impl JudgeCopy {
     /// Writes the tables, and gives what is not in them.
     pub(crate) fn write(&self, to: &mut dyn StateWriter) -> Result<JudgeDocument, StateError> {
         let JudgeCopy(judge) = self;
-        let mut strata_rows = TableWriter::new(STRATA, STRATA_COLUMNS);
-        let mut group_rows = TableWriter::new(GROUPS, GROUP_COLUMNS);
+        let mut strata_rows = StateTableWriter::new(STRATA, STRATA_COLUMNS);
+        let mut group_rows = StateTableWriter::new(GROUPS, GROUP_COLUMNS);
         for (rule, rates) in judge.rules.iter().zip(&judge.state) {
             for (rate, strata) in rule.rates.iter().zip(rates) {
                 let rate = StateCell::Text(&rate.stream);
@@ -439,7 +439,10 @@ impl JudgeCopy {
         let families: BTreeMap<u64, Family> = judge.families.clone();
         Ok(JudgeDocument {
             rules: judge.rules.clone(),
-            families: families.into_iter().map(|(family, state)| FamilyDocument { family, state }).collect(),
+            families: families
+                .into_iter()
+                .map(|(family, state)| GuaranteeDocument { family, state })
+                .collect(),
             alarms_raised: judge.raised,
             rows: judge.rows.clone(),
             recorded: judge.recorded.clone(),

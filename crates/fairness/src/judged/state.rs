@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::JudgedEngine;
 use super::tap::lock;
 use crate::evidence::{EvidenceRecorder, RecorderCopy, RecorderDocument};
-use crate::judge::{Carried, CarriedRates, JudgeCopy, JudgeDocument};
+use crate::judge::{CarriedRates, JudgeCopy, JudgeDocument, RateCarryOver};
 
 /// The document with everything but tables.
 const DOCUMENT: &str = "judge";
@@ -77,7 +77,7 @@ struct Difference {
     document: JudgedDocument,
     /// The parts of the inner engine that have changed.
     changed: BTreeSet<String>,
-    rates: Vec<Vec<Carried>>,
+    rates: Vec<Vec<RateCarryOver>>,
     changes: Vec<StateChange>,
 }
 
@@ -155,7 +155,8 @@ impl JudgedEngine {
         let is_unchanged = |stream: &str| difference.is_unchanged(stream);
         let judge = lock(&self.judge).read_state(&document.judge, rates, state)?;
         let recorded = self.recorder.as_ref().zip(document.evidence.as_ref()).map(|(recorder, document)| {
-            let is_carried_over = |(metric, rate): (usize, usize)| rates[metric][rate] == Carried::Everything;
+            let is_carried_over =
+                |(metric, rate): (usize, usize)| rates[metric][rate] == RateCarryOver::Everything;
             recorder.read_state(document, state, is_unchanged, is_carried_over)
         });
         let recorded = recorded.transpose()?;

@@ -33,7 +33,7 @@ use crate::compiled::store::interner::Interner;
 use crate::compiled::store::slab::flag;
 use crate::compiled::store::state::{Store, WHOLE};
 use crate::compiled::store::window::bucketed::{Stamp, WindowEntry};
-use crate::definition::{Comparison, Definition, Definitions, compare};
+use crate::definition::{Definition, Definitions, SpecificationChanges, compare};
 use crate::timeline::Timeline;
 
 /// A store, the clock at which it continues, and what begins anew.
@@ -63,7 +63,7 @@ pub(super) fn document(state: &dyn StateReader) -> Result<EngineDocument, StateE
 }
 
 /// How the streams of a specification differ from those that a document is of.
-pub(super) fn comparison(document: &EngineDocument, definitions: &Definitions) -> Comparison {
+pub(super) fn comparison(document: &EngineDocument, definitions: &Definitions) -> SpecificationChanges {
     let before: Vec<Definition> = document.streams.iter().map(|stream| stream.definition.clone()).collect();
     compare(&before, &definitions.all)
 }
@@ -76,7 +76,7 @@ pub(super) fn read(
     on_change: OnChange,
 ) -> Result<Resumed, StateError> {
     let document = document(state)?;
-    let Comparison { unchanged, changes } = comparison(&document, definitions);
+    let SpecificationChanges { unchanged, changes } = comparison(&document, definitions);
     if on_change == OnChange::Refuse && !changes.is_empty() {
         return Err(StateError::Changed(changes));
     }
