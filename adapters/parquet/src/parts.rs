@@ -18,11 +18,11 @@ use crate::table::{TableFormat, TableWriter};
 /// Where a table is written.
 pub(crate) enum TableOutput {
     File(Box<TableWriter>),
-    Parts(Parts),
+    NumberedFiles(NumberedFiles),
 }
 
 /// Numbered files of a folder.
-pub(crate) struct Parts {
+pub(crate) struct NumberedFiles {
     folder: String,
     format: TableFormat,
     schema: SchemaRef,
@@ -58,7 +58,7 @@ impl TableOutput {
         let complete = complete.map_err(|_| failed("the position is not one of numbered files"))?;
         std::fs::create_dir_all(location)
             .map_err(|cause| SinkError::Open { sink: location.to_owned(), cause: cause.into() })?;
-        let mut parts = Parts {
+        let mut parts = NumberedFiles {
             folder: location.to_owned(),
             format,
             schema,
@@ -77,20 +77,20 @@ impl TableOutput {
             }
             parts.begin()?;
         }
-        Ok(TableOutput::Parts(parts))
+        Ok(TableOutput::NumberedFiles(parts))
     }
 
     pub(crate) fn name(&self) -> &str {
         match self {
             TableOutput::File(writer) => writer.name(),
-            TableOutput::Parts(parts) => &parts.folder,
+            TableOutput::NumberedFiles(parts) => &parts.folder,
         }
     }
 
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<(), SinkError> {
         match self {
             TableOutput::File(writer) => writer.write(rows),
-            TableOutput::Parts(parts) => parts.write(rows),
+            TableOutput::NumberedFiles(parts) => parts.write(rows),
         }
     }
 
@@ -98,7 +98,7 @@ impl TableOutput {
     pub(crate) fn sync(&mut self) -> Result<(), SinkError> {
         match self {
             TableOutput::File(writer) => writer.sync(),
-            TableOutput::Parts(_) => Ok(()),
+            TableOutput::NumberedFiles(_) => Ok(()),
         }
     }
 
@@ -106,14 +106,14 @@ impl TableOutput {
     pub(crate) fn checkpoint(&mut self) -> Result<Option<Position>, SinkError> {
         match self {
             TableOutput::File(writer) => writer.sync().map(|()| None),
-            TableOutput::Parts(parts) => parts.checkpoint().map(Some),
+            TableOutput::NumberedFiles(parts) => parts.checkpoint().map(Some),
         }
     }
 
     pub(crate) fn finish(self) -> Result<(), SinkError> {
         match self {
             TableOutput::File(writer) => writer.finish(),
-            TableOutput::Parts(mut parts) => {
+            TableOutput::NumberedFiles(mut parts) => {
                 if parts.complete == 0 && parts.writing.is_none() {
                     // Without any row, the columns are still to be seen.
                     let schema = Arc::clone(&parts.schema);
@@ -130,7 +130,7 @@ pub(crate) fn is_folder(location: &str) -> bool {
     location.ends_with('/') || Path::new(location).is_dir()
 }
 
-impl Parts {
+impl NumberedFiles {
     fn ending(&self) -> &'static str {
         match self.format {
             TableFormat::Parquet(_) => "parquet",

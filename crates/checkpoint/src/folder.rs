@@ -43,14 +43,14 @@ pub enum FolderError {
 
 /// A checkpoint that is there.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundCheckpoint {
     /// Its number.
     pub number: u64,
     /// Its folder.
     pub path: PathBuf,
 }
 
-impl Found {
+impl FoundCheckpoint {
     /// Reads the manifest.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ impl CheckpointFolder {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn list(&self) -> Result<Vec<Found>, FolderError> {
+    pub fn list(&self) -> Result<Vec<FoundCheckpoint>, FolderError> {
         let failed = |cause| FolderError::Io { path: self.path.clone(), cause };
         let mut found = Vec::new();
         for entry in std::fs::read_dir(&self.path).map_err(failed)? {
@@ -159,7 +159,7 @@ impl CheckpointFolder {
             let name = entry.file_name();
             let number = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
             if let Some(number) = number.and_then(|name| name.parse().ok()) {
-                found.push(Found { number, path: entry.path() });
+                found.push(FoundCheckpoint { number, path: entry.path() });
             }
         }
         found.sort_by_key(|found| std::cmp::Reverse(found.number));
@@ -170,7 +170,7 @@ impl CheckpointFolder {
     ///
     /// # Errors
     /// There are some, and none is whole.
-    pub fn newest(&self) -> Result<Option<(Found, Manifest, Vec<String>)>, FolderError> {
+    pub fn newest(&self) -> Result<Option<(FoundCheckpoint, Manifest, Vec<String>)>, FolderError> {
         let mut wrong = Vec::new();
         for found in self.list()? {
             match found.verify().and_then(|()| found.manifest()) {
@@ -195,7 +195,7 @@ impl CheckpointFolder {
         Ok(())
     }
 
-    fn remove(&self, found: &Found) -> Result<(), FolderError> {
+    fn remove(&self, found: &FoundCheckpoint) -> Result<(), FolderError> {
         // No longer a checkpoint before the first of its files is gone.
         let dying = self.path.join(format!(".{:06}.old", found.number));
         let failed = |cause| FolderError::Io { path: found.path.clone(), cause };

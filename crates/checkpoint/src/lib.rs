@@ -20,7 +20,7 @@ mod manifest;
 mod state;
 
 pub use file_identity::{FileIdentity, OtherFile};
-pub use folder::{CheckpointFolder, FolderError, Found, NewCheckpoint};
+pub use folder::{CheckpointFolder, FolderError, FoundCheckpoint, NewCheckpoint};
 pub use manifest::{
     KeptCounts, KeptOutput, KeptPosition, KeptSource, Manifest, RowTime, SourceRows, VERSION,
 };

@@ -34,7 +34,7 @@ struct List {
 
 /// What a checkpoint keeps of the list beside its length.
 #[derive(Deserialize, Serialize)]
-struct Listed {
+struct ListedRows {
     listed: Vec<u64>,
 }
 
@@ -90,7 +90,7 @@ impl List {
             return Ok(List { file, seen: Vec::new(), listed: Vec::new() });
         };
         let cannot = || format!("cannot continue {path}");
-        let Listed { listed } = serde_json::from_value(more.clone()).with_context(cannot)?;
+        let ListedRows { listed } = serde_json::from_value(more.clone()).with_context(cannot)?;
         let mut file = File::options().write(true).open(path).with_context(cannot)?;
         if file.metadata()?.len() < position.rows {
             bail!("{}: it is shorter than it was", cannot());
@@ -128,7 +128,7 @@ impl Companion for ListCompanion {
         Ok(Box::new(move || {
             file.sync_data()?;
             let position = Position { rows: bytes, ..Position::default() };
-            checkpoints::answer(Some(&position), serde_json::to_value(Listed { listed })?)
+            checkpoints::answer(Some(&position), serde_json::to_value(ListedRows { listed })?)
         }))
     }
 }

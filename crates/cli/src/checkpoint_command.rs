@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use fairstream_checkpoint::{CheckpointFolder, Found, KeptOutput};
+use fairstream_checkpoint::{CheckpointFolder, FoundCheckpoint, KeptOutput};
 use fairstream_core::Time;
 
 use crate::args::CheckpointCommand;
@@ -21,7 +21,7 @@ pub(crate) fn checkpoint(command: &CheckpointCommand) -> anyhow::Result<ExitStat
 }
 
 /// The checkpoints of a folder, of which there must be one.
-fn found(folder: &Path) -> anyhow::Result<Vec<Found>> {
+fn found(folder: &Path) -> anyhow::Result<Vec<FoundCheckpoint>> {
     let found = CheckpointFolder::look(folder)?.list()?;
     if found.is_empty() {
         bail!("{}: there is no checkpoint", folder.display());

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use fairstream_checkpoint::{
-    CheckpointFolder, FileIdentity, Found, KeptCounts, KeptOutput, KeptPosition, KeptSource, Manifest,
-    NewCheckpoint, VERSION,
+    CheckpointFolder, FileIdentity, FoundCheckpoint, KeptCounts, KeptOutput, KeptPosition, KeptSource,
+    Manifest, NewCheckpoint, VERSION,
 };
 use fairstream_core::{
     Cause, Checkpoint, CheckpointStore, Checkpointing, Companion, Continuation, OnChange, Position, Source,
@@ -24,16 +24,16 @@ use crate::{note, report};
 
 /// The checkpoints of a run.
 pub(crate) struct Checkpoints {
-    store: Store,
+    store: CheckpointWriter,
     every: Duration,
     on_change: OnChange,
-    begun: Option<Begun>,
+    begun: Option<BegunRun>,
 }
 
 /// What an earlier run has begun and this one continues, or replaces.
-pub(crate) struct Begun {
+pub(crate) struct BegunRun {
     /// The checkpoint where it continues; `None` if it begins anew.
-    from: Option<Found>,
+    from: Option<FoundCheckpoint>,
     manifest: Manifest,
     progress: Vec<SourceProgress>,
 }
@@ -78,7 +78,7 @@ impl Checkpoints {
             bail!("checkpoints are taken of the compiled engine alone: leave out --verify and --engine");
         }
         let folder = CheckpointFolder::open(path)?;
-        let empty = Store::empty(arguments, monitor, inputs, folder)?;
+        let empty = CheckpointWriter::empty(arguments, monitor, inputs, folder)?;
         let found =
             if arguments.restart { empty.folder.newest().ok().flatten() } else { empty.folder.newest()? };
         let mut begun = None;
@@ -95,7 +95,7 @@ impl Checkpoints {
                     note(&format!("continuing from checkpoint {}, {reached}", found.number));
                 }
             }
-            begun = Some(Begun::of(found, manifest, arguments.restart)?);
+            begun = Some(BegunRun::of(found, manifest, arguments.restart)?);
         }
         if arguments.restart {
             empty.folder.clear()?;
@@ -105,13 +105,13 @@ impl Checkpoints {
     }
 
     /// What an earlier run has begun, if there was one.
-    pub(crate) fn begun(&self) -> Option<&Begun> {
+    pub(crate) fn begun(&self) -> Option<&BegunRun> {
         self.begun.as_ref()
     }
 
     /// Where each source continues.
     pub(crate) fn positions(&self) -> anyhow::Result<Vec<Option<Position>>> {
-        let Some(Begun { from: Some(_), manifest, progress }) = &self.begun else {
+        let Some(BegunRun { from: Some(_), manifest, progress }) = &self.begun else {
             return Ok(vec![None; self.store.inputs.len()]);
         };
         for (kept, path) in manifest.sources.iter().zip(&self.store.inputs) {
@@ -143,7 +143,7 @@ impl Checkpoints {
     /// How checkpoints are taken, and where the run continues.
     pub(crate) fn start(self, companions: Vec<Box<dyn Companion>>) -> (Checkpointing, Option<Continuation>) {
         let Checkpoints { store, every, on_change, begun } = self;
-        let continuation = begun.and_then(|Begun { from, manifest, progress }| {
+        let continuation = begun.and_then(|BegunRun { from, manifest, progress }| {
             let state = from?.state();
             Some(Continuation {
                 engine: if manifest.has_state { Some(Box::new(state)) } else { None },
@@ -156,8 +156,8 @@ impl Checkpoints {
     }
 }
 
-impl Begun {
-    fn of(found: Found, manifest: Manifest, is_discarded: bool) -> anyhow::Result<Begun> {
+impl BegunRun {
+    fn of(found: FoundCheckpoint, manifest: Manifest, is_discarded: bool) -> anyhow::Result<BegunRun> {
         let progress: Option<Vec<SourceProgress>> =
             manifest.sources.iter().map(KeptSource::progress).collect();
         let progress = progress.with_context(|| damaged(&found.path))?;
@@ -165,9 +165,9 @@ impl Begun {
             let mut manifest = manifest;
             let outputs = manifest.sinks.iter_mut().chain(&mut manifest.others);
             outputs.for_each(|output| output.position = None);
-            return Ok(Begun { from: None, manifest, progress: Vec::new() });
+            return Ok(BegunRun { from: None, manifest, progress: Vec::new() });
         }
-        Ok(Begun { from: Some(found), manifest, progress })
+        Ok(BegunRun { from: Some(found), manifest, progress })
     }
 
     /// Where a sink continues; `None` if it begins anew.
@@ -204,7 +204,7 @@ pub(crate) fn described(manifest: &Manifest) -> String {
 }
 
 /// Writes checkpoints to their folder.
-struct Store {
+struct CheckpointWriter {
     folder: CheckpointFolder,
     /// What is said of a run that has not begun.
     empty: Manifest,
@@ -212,13 +212,13 @@ struct Store {
     inputs: Vec<Option<PathBuf>>,
 }
 
-impl Store {
+impl CheckpointWriter {
     fn empty(
         arguments: &RunArguments,
         monitor: &Monitor,
         inputs: &[Address],
         folder: CheckpointFolder,
-    ) -> anyhow::Result<Store> {
+    ) -> anyhow::Result<CheckpointWriter> {
         let path = &arguments.input.spec;
         let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let file = |input: &Address| {
@@ -250,7 +250,7 @@ impl Store {
             evaluated: KeptCounts::default(),
             has_state: false,
         };
-        let mut store = Store { folder, empty, inputs: inputs.iter().map(file).collect() };
+        let mut store = CheckpointWriter { folder, empty, inputs: inputs.iter().map(file).collect() };
         store.empty.written = written();
         Ok(store)
     }
@@ -282,7 +282,7 @@ impl Store {
     }
 }
 
-impl CheckpointStore for Store {
+impl CheckpointStore for CheckpointWriter {
     fn commit(&mut self, checkpoint: Checkpoint) -> Result<(), Cause> {
         let mut manifest =
             Manifest { written: written(), evaluated: checkpoint.evaluated.into(), ..self.empty.clone() };

@@ -6,7 +6,7 @@ use fairstream_files::files_below;
 
 use crate::args::{OnBadRow, RunArguments};
 use crate::bad_rows::BadRows;
-use crate::checkpoints::{Begun, Checkpoints};
+use crate::checkpoints::{BegunRun, Checkpoints};
 use crate::evidence::Evidence;
 use crate::load::Monitor;
 use crate::places::{Kept, refuse_to_destroy};
@@ -87,7 +87,7 @@ pub(crate) fn open(
     let of_evidence = begun.map(|begun| begun.companion(0)).transpose()?.flatten();
     let of_bad_rows =
         begun.map(|begun| begun.companion(usize::from(evidence.is_some()))).transpose()?.flatten();
-    let progress = begun.map_or(&[][..], Begun::progress);
+    let progress = begun.map_or(&[][..], BegunRun::progress);
     Ok(Outputs {
         sinks: sinks?,
         bad_rows: BadRows::open(&arguments.on_bad_row, of_bad_rows.as_ref(), progress)?,

@@ -24,7 +24,7 @@ const OTHERS: u64 = if cfg!(test) { 1 << 16 } else { 64 << 20 };
 /// Reads standard input through a journal.
 pub(crate) struct Journal {
     folder: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<JournalShared>,
     /// The file that is read, and the offset in the journal of the next byte of it.
     reading: Option<File>,
     offset: u64,
@@ -32,13 +32,13 @@ pub(crate) struct Journal {
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct JournalShared {
+    state: Mutex<JournalState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct JournalState {
     /// Bytes that are durable.
     durable: u64,
     /// The offsets at which files begin.
@@ -48,12 +48,12 @@ struct State {
     failed: Option<io::Error>,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl JournalShared {
+    fn lock(&self) -> MutexGuard<'_, JournalState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut JournalState)) {
         change(&mut self.lock());
         self.changed.notify_all();
     }
@@ -73,7 +73,7 @@ impl Journal {
         sync_folder_of(folder)?;
         let mut files = list(folder)?;
         let durable = drop_torn_line(folder, &mut files)?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(JournalShared::default());
         shared.change(|state| (state.durable, state.files) = (durable, files));
         let on_stop = Arc::clone(&shared);
         stop.on_stop(move || on_stop.change(|state| state.is_stopped = true));
@@ -223,7 +223,7 @@ fn drop_torn_line(folder: &Path, files: &mut Vec<u64>) -> io::Result<u64> {
 }
 
 /// Writes everything that is read to the journal.
-fn write(folder: &Path, mut input: impl Read, shared: &Shared) -> io::Result<()> {
+fn write(folder: &Path, mut input: impl Read, shared: &JournalShared) -> io::Result<()> {
     let mut block = vec![0; BLOCK];
     let mut file: Option<File> = None;
     let mut ends_a_line = true;

@@ -8,7 +8,7 @@ use crossbeam_channel::{SendTimeoutError, Sender};
 use super::acks::Through;
 use super::checkpoint::{CheckpointTaker, Continuation, EvaluatedCounts};
 use super::counters::count;
-use super::merge::{Merge, Merged, Step};
+use super::merge::{Merge, MergeStep, Merged};
 use super::progress::SourceProgress;
 use super::run_state::RunState;
 use super::write::SinkMessage;
@@ -85,8 +85,8 @@ impl Evaluation {
         let mut running = self.resume()?;
         while let Some(step) = self.merge.next() {
             let is_whole = match step? {
-                Step::Rows(merged) => self.feed(&mut running, &merged)?,
-                Step::Tick => self.let_time_pass(&mut running)?,
+                MergeStep::Rows(merged) => self.feed(&mut running, &merged)?,
+                MergeStep::Tick => self.let_time_pass(&mut running)?,
             };
             if !is_whole {
                 return Ok(());

@@ -57,7 +57,7 @@ pub(super) struct Merge {
 pub(super) type OnLate = Box<dyn FnMut(usize, &EventBatch, usize, String) -> Result<(), SourceError> + Send>;
 
 /// What comes next.
-pub(super) enum Step {
+pub(super) enum MergeStep {
     /// Rows.
     Rows(Merged),
     /// The clock has ticked, and no rows are ready.
@@ -157,13 +157,13 @@ impl Merge {
     }
 
     /// The next step; `None` when every source has ended, or one was stopped.
-    pub(super) fn next(&mut self) -> Option<Result<Step, SourceError>> {
+    pub(super) fn next(&mut self) -> Option<Result<MergeStep, SourceError>> {
         if self.inputs.len() == 1 {
             return self.next_of_one();
         }
         match self.gather_ready(true) {
-            Ok(Gathered::Rows(merged)) => Some(Ok(Step::Rows(merged))),
-            Ok(Gathered::Tick) => Some(Ok(Step::Tick)),
+            Ok(Gathered::Rows(merged)) => Some(Ok(MergeStep::Rows(merged))),
+            Ok(Gathered::Tick) => Some(Ok(MergeStep::Tick)),
             Ok(Gathered::Nothing) => self.error.take().map(Err),
             Err(error) => Some(Err(error)),
         }
@@ -209,7 +209,7 @@ impl Merge {
             .then(|| Time(self.times.clock.now().saturating_sub(self.times.lateness).0.saturating_sub(1)))
     }
 
-    fn next_of_one(&mut self) -> Option<Result<Step, SourceError>> {
+    fn next_of_one(&mut self) -> Option<Result<MergeStep, SourceError>> {
         loop {
             if let Some((part, next)) = self.inputs[0].head.take() {
                 let rows = part.events.len();
@@ -217,7 +217,7 @@ impl Merge {
                     if next == 0 { part.events.clone() } else { part.events.slice(next, rows - next) };
                 self.left = self.left.max(events.times.last().map_or(self.left, |time| Time(*time)));
                 self.inputs[0].finish_part(part);
-                return Some(Ok(Step::Rows(Merged { events, sources: None })));
+                return Some(Ok(MergeStep::Rows(Merged { events, sources: None })));
             }
             self.fill_all();
             if let Some(error) = self.error.take() {
@@ -231,7 +231,7 @@ impl Merge {
                 return None;
             }
             if wait(&[input], &self.ticks) {
-                return Some(Ok(Step::Tick));
+                return Some(Ok(MergeStep::Tick));
             }
         }
     }
