@@ -10,7 +10,7 @@ use crate::args::{CheckArguments, EngineKind};
 use crate::joins::Joins;
 use crate::load::{Monitor, Plugins};
 use crate::progress::counted;
-use crate::{ExitStatus, load, print};
+use crate::{ExitStatus, checkpoints, load, print};
 
 pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
     let monitor = load::monitor(&arguments.input, Plugins::LeaveOut)?;
@@ -26,6 +26,10 @@ pub(crate) fn check(arguments: &CheckArguments) -> anyhow::Result<ExitStatus> {
     for error in [&monitor.untrusted_plugins, &monitor.untrusted_sinks].into_iter().flatten() {
         // The same errors end a run.
         let _ = write!(text, "\n{}\n", error.to_string().replace("error: ", "warning: "));
+    }
+    for sentence in checkpoints::limits(&monitor.sinks) {
+        text.push('\n');
+        paragraph(&mut text, "", &format!("note: {sentence}"));
     }
     // Printed before the inputs are opened, which may fail.
     print(&text)?;

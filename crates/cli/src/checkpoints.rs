@@ -66,6 +66,26 @@ pub(crate) fn check_inputs(inputs: &[Address], sources: &[Box<dyn Source>]) -> a
     Ok(())
 }
 
+/// What a run with checkpoints cannot promise of its outputs, a sentence each.
+pub(crate) fn limits(sinks: &[Address]) -> Vec<String> {
+    let is_file = |location: &str| {
+        let meta = Path::new(location).metadata();
+        meta.is_ok_and(|meta| meta.is_file() || meta.is_dir()) || !Path::new(location).exists()
+    };
+    let cannot = |sink: &Address| {
+        let is_console = sink.kind.as_deref().unwrap_or(&sink.location) == "console";
+        (is_console || sink.location == "-" || !is_file(&sink.location)).then(|| {
+            let name = if sink.location == "-" { "standard output" } else { &sink.location };
+            let name = if is_console { "console" } else { name };
+            format!(
+                "with checkpoints, what has been written to {name} cannot be taken back: after a crash it gets the verdicts since \
+                 the last checkpoint again"
+            )
+        })
+    };
+    sinks.iter().filter_map(cannot).collect()
+}
+
 impl Checkpoints {
     /// Opens the folder that the arguments name, and finds where to continue.
     pub(crate) fn open(

@@ -134,6 +134,12 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
         on_note: Some(Arc::new(|text: &str| note(text))),
         ..RunOptions::default()
     };
+    if checkpoints.is_some() && !arguments.quiet {
+        let sinks = outputs::wanted(arguments, &monitor);
+        // The terminal is read by people, who see that.
+        let sinks: Vec<_> = sinks.into_iter().filter(|sink| sink.location != "console").collect();
+        checkpoints::limits(&sinks).iter().for_each(|sentence| note(&format!("note: {sentence}")));
+    }
     let title = monitor.fairness.as_ref().map(|fairness| fairness.file().title().to_owned());
     let title = title.unwrap_or_else(|| arguments.input.spec.display().to_string());
     let sampler =
