@@ -41,10 +41,12 @@ struct Case {
     feed: Feed,
 }
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 10] = [
     Case { name: "csv", input: &["events.csv"], feed: Feed::Files },
     Case { name: "json lines", input: &["events.jsonl"], feed: Feed::Files },
     Case { name: "two inputs", input: &["events.csv", "others.jsonl"], feed: Feed::Files },
+    Case { name: "sorted", input: &["events.csv?sort=true"], feed: Feed::Files },
+    Case { name: "compressed", input: &["others.jsonl.gz"], feed: Feed::Files },
     Case { name: "lake", input: &["lake"], feed: Feed::Files },
     Case { name: "arrow", input: &["events.arrows"], feed: Feed::Files },
     Case { name: "follow", input: &["growing.jsonl?follow=true"], feed: Feed::Follow },
@@ -83,11 +85,13 @@ impl Events {
         generate("1", "events.jsonl");
         generate("1", "events.arrows");
         generate("2", "others.jsonl");
+        generate("2", "others.jsonl.gz");
         std::fs::create_dir(folder.path().join("lake")).unwrap();
         for seed in ["4", "5", "6"] {
             generate(seed, &format!("lake/{seed}.parquet"));
         }
         c_plugin(&root().join("examples/plugin-c/applicants.c"), &[], &folder.path().join("applicants.so"));
+        c_plugin(&root().join("tests/plugins/times.c"), &[], &folder.path().join("times.so"));
         for spec in ["rtlola/hiring.lola", "guarantee/hiring.toml"] {
             let name = Path::new(spec).file_name().unwrap();
             std::fs::copy(root().join("specs").join(spec), folder.path().join(name)).unwrap();
@@ -150,6 +154,7 @@ impl<'a> Runs<'a> {
             // Every change of a fairness file would be written twice.
             if self.spec.ends_with(".toml") { "parquet:parts/" } else { "parquet:parts/?select=changes" },
         ]);
+        command.args(["--to", "plugin:./times.so?file=times.txt&select=triggers"]);
         command.args(["--checkpoint", "checkpoints", "--checkpoint-every", "25ms", "--quiet"]);
         // Of a file that is followed, the last rows would wait for later ones.
         let reorder = if self.case.feed == Feed::Follow { "0s" } else { "2m" };
@@ -259,7 +264,10 @@ impl<'a> Runs<'a> {
                 patience = patience.saturating_sub(step);
             };
             match status.map(|status| status.code()) {
-                // Killed, or ended by a failpoint.
+                // Files change places also while nothing runs.
+                None if self.case.feed == Feed::Follow && appended < self.events.lines.len() => {
+                    self.grow(&mut appended, random);
+                }
                 None => {}
                 Some(None) if failpoint.is_some() => {
                     killed += 1;
@@ -281,6 +289,7 @@ impl<'a> Runs<'a> {
             ("verdicts.jsonl", read("verdicts.jsonl")),
             ("alarms.csv", read("alarms.csv")),
             ("bad.csv", read("bad.csv")),
+            ("times.txt", read("times.txt")),
             ("parts", rows_of_parts(&self.path("parts"))),
         ]
         .into();
@@ -485,4 +494,194 @@ fn alarms_are_recomputed_from_evidence_that_was_continued() {
     let (code, text) = explain(&["verdicts.jsonl", "evidence.jsonl", "--alarm", "1"]);
     assert_eq!(code, Some(0), "after {killed} kills: {text}");
     assert!(text.contains("none changed, removed or added"), "{text}");
+}
+
+/// A folder with a growing input, and the same command again and again.
+struct Again(tempfile::TempDir);
+
+impl Again {
+    fn new() -> Again {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::copy(root().join("specs/rtlola/hiring.lola"), folder.path().join("spec.lola")).unwrap();
+        let again = Again(folder);
+        again.write("events.csv", "time,id,gender,accepted\n1,1,F,\n2,2,M,\n3,,,2\n4,3,F,\n");
+        again
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.path().join(name), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.path().join(name)).unwrap()
+    }
+
+    /// Exit code and standard error of a run with checkpoints.
+    fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let all =
+            [&["run", "spec.lola", "--checkpoint", "kept", "--to", "out.jsonl?select=changes"], arguments];
+        self.command(&all.concat())
+    }
+
+    fn command(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let output = fairstream().current_dir(&self.0).args(arguments).stdin(Stdio::null()).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    }
+}
+
+#[test]
+fn what_is_not_the_same_command_is_refused_with_a_way_out() {
+    let again = Again::new();
+    again.write("other.csv", "time,id,gender,accepted\n1,1,F,\n");
+    assert!(matches!(again.run(&["events.csv"]).0, Some(0 | 1)));
+    let before = again.read("out.jsonl");
+    let refused = |arguments: &[&str], expected: &[&str]| {
+        let (code, text) = again.run(arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {text}");
+        for part in expected {
+            assert!(text.contains(part), "{arguments:?}: {text}");
+        }
+        assert_eq!(again.read("out.jsonl"), before, "{arguments:?}");
+    };
+    refused(&["other.csv"], &["other inputs", "events.csv instead of other.csv", "--restart"]);
+    refused(&["events.csv", "--to", "more.jsonl"], &["other outputs", "more.jsonl", "--restart"]);
+    refused(&["events.csv", "--engine", "reference"], &["the compiled engine alone"]);
+    refused(&["events.csv", "--verify"], &["the compiled engine alone"]);
+    let events = again.read("events.csv");
+    again.write("events.csv", &events.replace("1,1,F", "1,9,F"));
+    refused(&["events.csv"], &["events.csv", "replaced or changed", "--restart"]);
+    again.write("events.csv", &events[..events.len() - 3]);
+    refused(&["events.csv"], &["events.csv", "shorter than it was", "--restart"]);
+    again.write("events.csv", &events);
+    // The same command is as before.
+    assert!(matches!(again.run(&["events.csv"]).0, Some(0 | 1)));
+    assert_eq!(again.read("out.jsonl"), before);
+    let (code, text) = again.run(&["events.csv", "--restart"]);
+    assert!(matches!(code, Some(0 | 1)) && text.contains("is discarded"), "{text}");
+    assert_eq!(again.read("out.jsonl"), before);
+}
+
+#[test]
+fn what_cannot_be_continued_is_refused_at_the_first_start() {
+    let again = Again::new();
+    for (arguments, expected) in [
+        (&["csv:-"][..], "`--journal DIR`"),
+        (&["events.csv", "--to", "verdicts.parquet"], "`parquet:verdicts/` is a folder"),
+        (&["events.csv", "--journal", "journal"], "no input is `-`"),
+    ] {
+        let mut command = fairstream();
+        command.current_dir(&again.0).args(["run", "spec.lola", "--checkpoint", "kept"]).args(arguments);
+        // A pipe, as standard input that is a file can be read again.
+        let output = command.stdin(Stdio::piped()).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn a_changed_specification_is_refused_or_carried_over() {
+    let again = Again::new();
+    again.run(&["events.csv"]);
+    let spec = again.read("spec.lola");
+    again.write("spec.lola", &format!("// A comment.\n{spec}"));
+    let (code, text) = again.run(&["events.csv"]);
+    assert!(matches!(code, Some(0 | 1)), "{text}");
+    again.write("spec.lola", &(spec + "\noutput more := 1\n"));
+    let (code, text) = again.run(&["events.csv"]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(
+        text.contains("the specification has changed") && text.contains("stream `more` is new"),
+        "{text}"
+    );
+    assert!(text.contains("--carry-over") && text.contains("--restart"), "{text}");
+    let events = again.read("events.csv") + "5,,,3\n";
+    again.write("events.csv", &events);
+    let (code, text) = again.run(&["events.csv", "--carry-over"]);
+    assert!(matches!(code, Some(0 | 1)), "{text}");
+    assert!(text.contains("stream `more` is new"), "{text}");
+    // Applicant 3 was open before, and is known.
+    let out = again.read("out.jsonl");
+    let last: Vec<&str> = out.lines().filter(|line| line.contains("00:00:05")).collect();
+    assert!(last.iter().any(|line| line.contains("acc")), "{out}");
+    assert!(last.iter().any(|line| line.contains("\"more\"")), "{out}");
+}
+
+#[test]
+fn a_damaged_checkpoint_is_noticed_and_the_one_before_is_used() {
+    let again = Again::new();
+    again.run(&["events.csv"]);
+    let events = again.read("events.csv") + "5,,,3\n";
+    again.write("events.csv", &events);
+    again.run(&["events.csv"]);
+    let expected = again.read("out.jsonl");
+    let mut kept: Vec<PathBuf> = std::fs::read_dir(again.0.path().join("kept"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("manifest.json").exists())
+        .collect();
+    kept.sort();
+    assert_eq!(kept.len(), 2);
+    let damage = |checkpoint: &Path| {
+        let path = checkpoint.join("state/engine.json");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace('1', "2")).unwrap();
+    };
+    damage(&kept[1]);
+    let (code, text) = again.command(&["checkpoint", "verify", "kept"]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("damaged: state/engine.json is not what was written"), "{text}");
+    let (code, text) = again.run(&["events.csv"]);
+    assert!(matches!(code, Some(0 | 1)), "{text}");
+    assert!(text.contains("the one before it is used"), "{text}");
+    assert_eq!(again.read("out.jsonl"), expected);
+    let checkpoints = std::fs::read_dir(again.0.path().join("kept")).unwrap();
+    let newest =
+        checkpoints.map(|entry| entry.unwrap().path()).filter(|path| path.join("manifest.json").exists());
+    newest.for_each(|path| damage(&path));
+    let (code, text) = again.run(&["events.csv"]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("no checkpoint is whole") && text.contains("--restart"), "{text}");
+}
+
+#[test]
+fn checkpoints_can_be_looked_at() {
+    let again = Again::new();
+    let (code, text) = again.command(&["checkpoint", "list", "kept"]);
+    assert_eq!(code, Some(2), "{text}");
+    again.run(&["events.csv"]);
+    let (code, text) = again.command(&["checkpoint", "list", "kept"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("4 events, up to 4s"), "{text}");
+    let (code, text) = again.command(&["checkpoint", "show", "kept"]);
+    assert_eq!(code, Some(0), "{text}");
+    for part in
+        ["spec.lola", "events.csv: 4 rows, up to 4s", "out.jsonl?select=changes: ", "state/engine.json"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let (code, text) = again.command(&["checkpoint", "verify", "kept"]);
+    assert_eq!(code, Some(0), "{text}");
+    // As other tools read them.
+    let newest = std::fs::read_dir(again.0.path().join("kept")).unwrap();
+    let newest = newest.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).max().unwrap();
+    let sums = Command::new("sha256sum").args(["-c", "SHA256SUMS"]).current_dir(newest).output().unwrap();
+    assert!(sums.status.success(), "{}", String::from_utf8_lossy(&sums.stdout));
+}
+
+#[test]
+fn two_runs_cannot_use_one_folder() {
+    let again = Again::new();
+    again.write("growing.jsonl", "{\"time\": 1, \"id\": 1, \"gender\": \"F\"}\n");
+    let arguments =
+        ["run", "spec.lola", "growing.jsonl?follow=true", "--checkpoint", "kept", "--to", "out.jsonl"];
+    let mut first = fairstream();
+    let mut first = first.current_dir(&again.0).args(arguments).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the first", || again.0.path().join("kept/000002").exists());
+    let (code, text) = again.command(&arguments);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("another run is using these checkpoints"), "{text}");
+    interrupt(&first);
+    first.wait().unwrap();
 }

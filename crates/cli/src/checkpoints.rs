@@ -243,8 +243,10 @@ impl CheckpointWriter {
         let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let file = |input: &Address| {
             let path = PathBuf::from(&input.location);
+            // What takes the place of a file that is followed is found by the source.
+            let is_followed = input.options.text(FOLLOW.name).is_some();
             let is_one = input.others.is_empty() && path.metadata().is_ok_and(|meta| meta.is_file());
-            is_one.then_some(path)
+            (is_one && !is_followed).then_some(path)
         };
         let source = |input: &Address| KeptSource {
             input: input.to_string(),
@@ -308,7 +310,8 @@ impl CheckpointStore for CheckpointWriter {
             Manifest { written: written(), evaluated: checkpoint.evaluated.into(), ..self.empty.clone() };
         let sources = manifest.sources.iter_mut().zip(&checkpoint.sources).zip(&self.inputs);
         for ((kept, progress), path) in sources {
-            let identity = path.as_ref().map(|path| FileIdentity::of(path)).transpose()?;
+            // A file that is gone has been read as far as it could be.
+            let identity = path.as_ref().and_then(|path| FileIdentity::of(path).ok());
             *kept = KeptSource::of(std::mem::take(&mut kept.input), progress, identity);
         }
         for (kept, position) in manifest.sinks.iter_mut().zip(&checkpoint.sinks) {

@@ -42,7 +42,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use fairstream_core::{RunError, SourceError, brief, visible_lines};
+use fairstream_core::{RunError, SourceError, StateError, brief, visible_lines};
 use fairstream_engine::SpecError;
 use fairstream_fairness::FileError;
 
@@ -164,6 +164,11 @@ fn complain(error: &anyhow::Error) {
         }
         (_, Some(error)) => note(&error.to_string()),
         _ => note(&format!("error: {error:#}")),
+    }
+    if let Some(RunError::Resume(StateError::Changed(_))) = error.downcast_ref() {
+        note(
+            "`--carry-over` continues with what is unchanged, and begins the rest anew; `--restart` begins everything anew",
+        );
     }
     if let Some(RunError::Source(SourceError::BadRow { .. })) = error.downcast_ref() {
         note(
