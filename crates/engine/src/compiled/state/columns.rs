@@ -333,10 +333,10 @@ mod tests {
                     i128::from(number.cast_signed()) % 1000,
                     number as u32 % 20,
                 );
-                to.extend(decimal_words(if number % 11 == 0 { -Decimal::new(0, 2) } else { value }));
+                to.extend(decimal_words(if number.is_multiple_of(11) { -Decimal::new(0, 2) } else { value }));
             }
             Type::Tuple(parts) => parts.iter().for_each(|part| words(part, random, interner, to)),
-            Type::Option(inner) if number % 3 == 0 => to.resize(to.len() + 1 + width(inner), 0),
+            Type::Option(inner) if number.is_multiple_of(3) => to.resize(to.len() + 1 + width(inner), 0),
             Type::Option(inner) => {
                 to.push(1);
                 words(inner, random, interner, to);
