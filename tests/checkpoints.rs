@@ -566,7 +566,7 @@ fn what_is_not_the_same_command_is_refused_with_a_way_out() {
 fn what_cannot_be_continued_is_refused_at_the_first_start() {
     let again = Again::new();
     for (arguments, expected) in [
-        (&["csv:-"][..], "`--journal DIR`"),
+        (&["jsonl:-"][..], "`--journal DIR`"),
         (&["events.csv", "--to", "verdicts.parquet"], "`parquet:verdicts/` is a folder"),
         (&["events.csv", "--journal", "journal"], "no input is `-`"),
     ] {
@@ -588,7 +588,7 @@ fn a_changed_specification_is_refused_or_carried_over() {
     again.write("spec.lola", &format!("// A comment.\n{spec}"));
     let (code, text) = again.run(&["events.csv"]);
     assert!(matches!(code, Some(0 | 1)), "{text}");
-    again.write("spec.lola", &(spec + "\noutput more := 1\n"));
+    again.write("spec.lola", &(spec + "\noutput more := id + 1\n"));
     let (code, text) = again.run(&["events.csv"]);
     assert_eq!(code, Some(2), "{text}");
     assert!(
@@ -596,7 +596,7 @@ fn a_changed_specification_is_refused_or_carried_over() {
         "{text}"
     );
     assert!(text.contains("--carry-over") && text.contains("--restart"), "{text}");
-    let events = again.read("events.csv") + "5,,,3\n";
+    let events = again.read("events.csv") + "5,5,F,3\n";
     again.write("events.csv", &events);
     let (code, text) = again.run(&["events.csv", "--carry-over"]);
     assert!(matches!(code, Some(0 | 1)), "{text}");
@@ -604,7 +604,7 @@ fn a_changed_specification_is_refused_or_carried_over() {
     // Applicant 3 was open before, and is known.
     let out = again.read("out.jsonl");
     let last: Vec<&str> = out.lines().filter(|line| line.contains("00:00:05")).collect();
-    assert!(last.iter().any(|line| line.contains("acc")), "{out}");
+    assert!(last.iter().any(|line| line.contains("\"hired\",\"instance\":[3,\"F\"],\"value\":1")), "{out}");
     assert!(last.iter().any(|line| line.contains("\"more\"")), "{out}");
 }
 

@@ -186,7 +186,8 @@ impl History {
         strata.entry(stratum.to_owned()).or_default()
     }
 
-    /// Records the gap and the estimates at a check, of the groups whose estimate may have changed.
+    /// Records the gap and the estimates at a check, of the groups whose estimate may have changed. Without any there is nothing
+    /// to be recorded.
     pub(crate) fn note<'a>(
         &mut self,
         key: (usize, usize, &str),
@@ -194,9 +195,12 @@ impl History {
         gap: &Gap<'_>,
         estimates: impl Iterator<Item = (&'a str, Option<f64>)>,
     ) {
+        let mut estimates = estimates.filter_map(|(group, estimate)| Some((group, estimate?))).peekable();
+        if estimates.peek().is_none() && gap.highest.is_none() {
+            return;
+        }
         let rate = self.rate_mut(key);
         for (group, estimate) in estimates {
-            let Some(estimate) = estimate else { continue };
             match rate.groups.get_mut(group) {
                 Some(curve) if curve.latest() == Some(estimate) => {}
                 Some(curve) => curve.push(time, estimate),
