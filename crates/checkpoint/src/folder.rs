@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use fairstream_core::CapturedState;
-use fairstream_files::sync_folder;
+use fairstream_files::{create_private_folder, sync_folder};
 
 use crate::checksums::{self, Checksums, hex};
 use crate::failpoint;
@@ -124,7 +124,7 @@ impl CheckpointFolder {
     /// It cannot be created or locked.
     pub fn open(path: &Path) -> Result<CheckpointFolder, FolderError> {
         let failed = |cause| FolderError::Io { path: path.to_owned(), cause };
-        std::fs::create_dir_all(path).map_err(failed)?;
+        create_private_folder(path).map_err(failed)?;
         let lock = File::options().write(true).create(true).truncate(false).open(path.join("lock"));
         let lock = lock.map_err(failed)?;
         match lock.try_lock() {

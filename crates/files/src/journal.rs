@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use fairstream_core::StopToken;
 
 use crate::input::{BLOCK, Filled};
-use crate::output::{sync_folder, sync_folder_of};
+use crate::output::{create_private_folder, sync_folder, sync_folder_of};
 
 const ENDING: &str = "journal";
 /// Bytes of the first file, which is never removed, and of the others, at least.
@@ -69,7 +69,7 @@ impl Journal {
         input: impl Read + Send + 'static,
         stop: &StopToken,
     ) -> io::Result<Journal> {
-        std::fs::create_dir_all(folder)?;
+        create_private_folder(folder)?;
         sync_folder_of(folder)?;
         let mut files = list(folder)?;
         let durable = drop_torn_line(folder, &mut files)?;

@@ -34,7 +34,7 @@ pub use folder::Folder;
 pub use input::{FOLLOW, Filled, Input, JOURNAL};
 pub use join::{JOIN, JoinCounts, JoinKey, JoinTable, Joined};
 pub use merge::{Chunk, Gathering, Heads, Segment};
-pub use output::{Output, check_replaceable, replace, sync_folder, sync_folder_of};
+pub use output::{Output, check_replaceable, create_private_folder, replace, sync_folder, sync_folder_of};
 pub use rows::{MAX_LINE, NextRow, Place, RowSource, Rows, Skipping};
 pub use sort::{SORT, Sorted};
 pub use time_column::{FirstTime, no_time_column};

@@ -112,6 +112,18 @@ impl Write for Output {
     }
 }
 
+/// Creates a folder, and those above it, for what only its owner should read.
+///
+/// # Errors
+/// It cannot be created.
+pub fn create_private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
 /// Makes the name of a file durable, which is in its folder. Not every system supports that.
 ///
 /// # Errors

@@ -2,7 +2,8 @@
 //!
 //! Between two batches, the engine's thread copies the state of the engine and sends a barrier to every sink and every
 //! [`Companion`]. Each makes durable what came before the barrier, and answers with its position. The committing thread
-//! collects these, and gives everything to the [`CheckpointStore`] at once. Only then are the sources acknowledged.
+//! collects these, and gives everything to the [`CheckpointStore`] at once. Sources are acknowledged what both of the last two
+//! checkpoints cover.
 //!
 //! ```text
 //!  engine   ── events ──┃── events ──▶      ┃ cut: state copied, positions of sources
@@ -25,7 +26,7 @@ use crate::{CapturedState, Cause, OnChange, Position, StateReader, Time, catch_p
 
 /// Keeps checkpoints.
 pub trait CheckpointStore: Send {
-    /// Keeps a checkpoint durably, in place of the one before. When it returns an error, the one before stands.
+    /// Keeps a checkpoint durably, and the one before. When it returns an error, the one before stands.
     ///
     /// # Errors
     /// The checkpoint could not be kept.
@@ -149,7 +150,8 @@ impl CheckpointTaker {
         let Checkpointing { store, every, companions } = checkpointing;
         let (cuts, received) = bounded(1);
         let is_busy = Arc::new(AtomicBool::new(false));
-        let committer = Committer { store, is_busy: Arc::clone(&is_busy), shared, on_note, failed: None };
+        let committer =
+            Committer { store, is_busy: Arc::clone(&is_busy), shared, on_note, failed: None, covered: None };
         let committing = thread::Builder::new().name("checkpoints".to_owned());
         let committing = Some(committing.spawn(move || committer.run(&received))?);
         let (last, cuts) = (None, Some(cuts));
@@ -204,6 +206,8 @@ struct Committer {
     on_note: Option<OnNote>,
     /// Why the last checkpoint could not be kept.
     failed: Option<String>,
+    /// What the last checkpoint covers.
+    covered: Option<Through>,
 }
 
 impl Committer {
@@ -213,7 +217,10 @@ impl Committer {
             let kept = catch_panic(|| self.commit(cut)).unwrap_or_else(|panic| Err(panic.into()));
             match kept {
                 Ok(true) => {
-                    self.shared.acks.record_everywhere(&through);
+                    // Two checkpoints are kept, and a run may continue from the older one.
+                    if let Some(before) = self.covered.replace(through) {
+                        self.shared.acks.record_everywhere(&before);
+                    }
                     if self.failed.take().is_some() {
                         self.note("checkpoints are kept again");
                     }
