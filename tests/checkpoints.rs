@@ -173,7 +173,8 @@ impl<'a> Runs<'a> {
             .spawn()
             .unwrap();
         if let Some(mut pipe) = child.stdin.take() {
-            let lines = self.events.lines[self.journalled()..].join("\n") + "\n";
+            let lines: String =
+                self.events.lines[self.journalled()..].iter().map(|line| line.clone() + "\n").collect();
             // The pipe breaks when the run is killed.
             thread::spawn(move || pipe.write_all(lines.as_bytes()));
         }

@@ -1,16 +1,17 @@
 //! A file that several column readers share.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::BufRead;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::FOOTER_SIZE;
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::thrift;
+use crate::thrift::{self, PageHeader};
 
 /// Opened once for all columns.
 #[derive(Clone)]
@@ -35,6 +36,8 @@ const MOST_WITH_PREFIXES: u64 = 4 << 20;
 struct ReadProgress {
     start: AtomicU64,
     times: AtomicU64,
+    /// Where the contents of pages begin whose headers have been read.
+    contents: Mutex<HashSet<u64>>,
 }
 
 impl SharedFile {
@@ -97,14 +100,26 @@ impl ChunkReader for SharedFile {
     fn get_read(&self, start: u64) -> Result<Self::T> {
         self.progress.read(start)?;
         let mut reader = self.file.get_read(start)?;
-        // Everything before the footer is read at the position of a page header.
+        // Everything before the footer is read at the position of a page header, or behind one that was looked at before.
         let is_page = start < self.len().saturating_sub(FOOTER_SIZE as u64);
-        if is_page {
-            let header = reader.fill_buf()?;
-            if !thrift::is_credible(header) {
+        let mut contents = self.progress.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_page && !contents.contains(&start) {
+            let bytes = reader.fill_buf()?;
+            if !thrift::is_credible(bytes) {
                 return Err(ParquetError::General(thrift::TOO_MANY.to_owned()));
             }
-            if let Some(size) = thrift::page_size(header).filter(|size| *size > self.most) {
+            let mut header = PageHeader::read(bytes);
+            if header.length.is_none() {
+                // It has long texts.
+                const LONG: u64 = 1 << 20;
+                let more = usize::try_from((self.len() - start).min(LONG))?;
+                header.length = PageHeader::read(&self.file.get_bytes(start, more)?).length;
+            }
+            // Behind the header of an empty page is the next header.
+            if let Some(length) = header.length.filter(|_| header.compressed.is_some_and(|size| size > 0)) {
+                contents.insert(start + length as u64);
+            }
+            if let Some(size) = header.size.filter(|size| *size > self.most) {
                 return Err(ParquetError::General(format!(
                     "a page has {size} bytes when it is decompressed, more than the {} that are read; write it with \
                      smaller pages (`data_page_size`), or without dictionaries",

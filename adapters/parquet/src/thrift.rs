@@ -11,30 +11,46 @@ pub(crate) fn is_credible(bytes: &[u8]) -> bool {
     !matches!(ThriftWalk { bytes, values: bytes.len() }.skip(STRUCT, DEPTH), Err(SkipError::TooMany))
 }
 
-/// The declared size of a page without compression, from the bytes of its header; `None` if there is none.
-pub(crate) fn page_size(bytes: &[u8]) -> Option<u64> {
-    /// Fields of the header: the type of the page, and its size without compression.
-    const KIND: u8 = 1;
-    const SIZE: u8 = 2;
-    const I32: u8 = 5;
-    let mut walk = ThriftWalk { bytes, values: bytes.len() };
-    let mut field = 0;
-    while field < SIZE {
-        let header = walk.byte().ok()?;
-        field = match header >> 4 {
-            0 => return None,
-            more => field + more,
-        };
-        let number = if header & 15 == I32 { walk.number().ok()? } else { return None };
-        if field == SIZE {
+/// What the header of a page says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PageHeader {
+    /// Bytes of the header; `None` if it does not end in these bytes.
+    pub(crate) length: Option<usize>,
+    /// The declared size of the page without compression.
+    pub(crate) size: Option<u64>,
+    /// Its declared size in the file.
+    pub(crate) compressed: Option<u64>,
+}
+
+impl PageHeader {
+    /// The header at the beginning of these bytes.
+    pub(crate) fn read(bytes: &[u8]) -> PageHeader {
+        /// The first fields: the type of the page, its size without compression, and with it.
+        const SIZE: u8 = 2;
+        const COMPRESSED: u8 = 3;
+        const I32: u8 = 5;
+        let mut whole = ThriftWalk { bytes, values: bytes.len() };
+        let length = whole.skip(STRUCT, DEPTH).is_ok().then(|| bytes.len() - whole.bytes.len());
+        let mut header = PageHeader { length, ..PageHeader::default() };
+        let mut walk = ThriftWalk { bytes, values: bytes.len() };
+        let mut field = 0;
+        while field < COMPRESSED
+            && let Ok(byte) = walk.byte()
+            && byte >> 4 != 0
+            && byte & 15 == I32
+            && let Ok(number) = walk.number()
+        {
+            field += byte >> 4;
             // Signed numbers are written zigzag; a negative size is reported by the library.
-            return (number & 1 == 0).then_some(number as u64 / 2);
+            let size = (number & 1 == 0).then_some(number as u64 / 2);
+            match field {
+                SIZE => header.size = size,
+                COMPRESSED => header.compressed = size,
+                _ => {}
+            }
         }
-        if field != KIND {
-            return None;
-        }
+        header
     }
-    None
 }
 
 /// Maximum depth, as in the library.

@@ -219,3 +219,37 @@ fn hundreds_of_files_may_overlap() {
     assert!(error.contains("149.parquet after row 2: "), "{error}");
     assert_eq!(given, 300, "rows before the error are given");
 }
+
+/// Rows that are left out after a restart end within a page, whose header is then read without its values. Here these values
+/// look like a header with a list that is too long.
+#[test]
+fn values_of_a_page_are_not_taken_for_a_header() {
+    const ROWS: i64 = 100;
+    let trap = i64::from_le_bytes([0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 7, 0]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trap.parquet");
+    let columns: [(&str, ArrayRef, bool); 2] = [
+        ("time", Arc::new(TimestampSecondArray::from_iter_values(0..ROWS)), false),
+        ("id", Arc::new(Int64Array::from_iter_values((0..ROWS).map(|_| trap))), false),
+    ];
+    let rows = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_data_page_row_count_limit(10)
+        .set_write_batch_size(10)
+        .build();
+    let mut writer =
+        ArrowWriter::try_new(File::create(&path).unwrap(), rows.schema(), Some(properties)).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+    let mut small = request(&path);
+    small.context.max_rows = NonZeroUsize::new(7).unwrap();
+    let mut source = ParquetSources.open(&small).unwrap();
+    let mut given = 0;
+    while let Some(events) = source.next_batch().unwrap() {
+        given += events.len();
+        let resumed = SourceRequest { resume: Some(events.end), ..small.clone() };
+        assert_eq!(read(&resumed), Ok(vec![trap; ROWS as usize - given]), "after {given} rows");
+    }
+    assert_eq!(given as i64, ROWS);
+}
