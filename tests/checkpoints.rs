@@ -546,7 +546,8 @@ fn what_is_not_the_same_command_is_refused_with_a_way_out() {
         assert_eq!(again.read("out.jsonl"), before, "{arguments:?}");
     };
     refused(&["other.csv"], &["other inputs", "events.csv instead of other.csv", "--restart"]);
-    refused(&["events.csv", "--to", "more.jsonl"], &["other outputs", "more.jsonl", "--restart"]);
+    refused(&["events.csv", "--since", "2"], &["no --since", "--restart"]);
+    refused(&["events.csv", "--time-format", "relative"], &["no --time-format", "--restart"]);
     refused(&["events.csv", "--engine", "reference"], &["the compiled engine alone"]);
     refused(&["events.csv", "--verify"], &["the compiled engine alone"]);
     let events = again.read("events.csv");
@@ -560,7 +561,45 @@ fn what_is_not_the_same_command_is_refused_with_a_way_out() {
     assert_eq!(again.read("out.jsonl"), before);
     let (code, text) = again.run(&["events.csv", "--restart"]);
     assert!(matches!(code, Some(0 | 1)) && text.contains("is discarded"), "{text}");
+    assert!(text.contains("has written to out.jsonl"), "{text}");
     assert_eq!(again.read("out.jsonl"), before);
+    // An output that is added begins here; from then on it belongs to the command.
+    assert!(matches!(again.run(&["events.csv", "--to", "more.jsonl"]).0, Some(0 | 1)));
+    refused(&["events.csv"], &["other outputs: more.jsonl is missing", "--restart"]);
+    std::fs::remove_file(again.0.path().join("more.jsonl")).unwrap();
+    refused(&["events.csv", "--to", "more.jsonl"], &["more.jsonl", "put it back", "--restart"]);
+}
+
+#[test]
+fn what_was_there_before_the_first_start_outlives_a_restart() {
+    let again = Again::new();
+    let old = "{\"kind\":\"of last year\"}\n";
+    again.write("log.jsonl", old);
+    let run = |more: &[&str]| {
+        let all = [
+            "run",
+            "spec.lola",
+            "events.csv",
+            "--checkpoint",
+            "kept",
+            "--to",
+            "log.jsonl?mode=append&select=changes",
+        ];
+        let (code, text) = again.command(&[&all, more].concat());
+        assert!(matches!(code, Some(0 | 1)), "{text}");
+        again.read("log.jsonl")
+    };
+    let first = run(&[]);
+    assert!(first.starts_with(old) && first.len() > old.len());
+    for more in [&[][..], &[], &["--restart"], &["--restart"]] {
+        assert_eq!(run(more), first, "{more:?}");
+    }
+    // What is no checkpoint is not touched.
+    let folder = again.0.path().join("kept/000777");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("notes"), "mine").unwrap();
+    assert_eq!(run(&["--restart"]), first);
+    assert!(folder.join("notes").exists());
 }
 
 #[test]

@@ -115,6 +115,15 @@ struct Stage {
 }
 
 fn stage(spec: &str, sources: Vec<(Hand, Box<dyn Source>)>, mode: ClockMode) -> (Stage, Vec<Hand>) {
+    stage_with(spec, sources, mode, Duration::ZERO)
+}
+
+fn stage_with(
+    spec: &str,
+    sources: Vec<(Hand, Box<dyn Source>)>,
+    mode: ClockMode,
+    reorder: Duration,
+) -> (Stage, Vec<Hand>) {
     let (ticks, ticked) = bounded(0);
     let clock = Arc::new(TestClock { now: Mutex::new(0), ticks: ticked });
     let late = Arc::new(Mutex::new(Vec::new()));
@@ -126,6 +135,7 @@ fn stage(spec: &str, sources: Vec<(Hand, Box<dyn Source>)>, mode: ClockMode) -> 
     };
     let options = RunOptions {
         counters: Arc::clone(&counters),
+        reorder,
         stop: StopToken::default(),
         bad_rows: BadRowPolicy::Skip(Arc::new(report)),
         times: TimeOptions {
@@ -197,6 +207,48 @@ fn a_deadline_fires_without_an_event_and_a_replay_gives_the_same() {
         assert!(lines.iter().any(|line| line.contains("no GPS")), "{lines:?}");
         assert_eq!(lines, replayed, "{mode:?}");
     }
+}
+
+/// Rows that wait to be put in order came in time, so the clock does not pass them.
+#[test]
+fn rows_that_wait_to_be_put_in_order_are_not_overtaken_by_the_clock() {
+    let of_source = vec![source("gps")];
+    let (stage, mut hands) = stage_with(SILENCE, of_source, ClockMode::Wall, Duration::from_secs(2));
+    stage.pass(3);
+    hands[0].give(&[1, 3, 2]);
+    // So that these have been received by then.
+    stage.pass(3);
+    stage.pass(20);
+    assert_eq!((stage.counters.now().evaluated, stage.counters.now().triggers), (1, 0));
+    // The source is asked again, as it is about once a second.
+    hands[0].give(&[]);
+    stage.pass(20);
+    stage.pass(20);
+    assert_eq!(stage.counters.now().evaluated, 3);
+    // A second without rows: there is no backlog.
+    stage.pass(22);
+    assert!(stage.counters.now().triggers > 0);
+    hands[0].give(&[30, 32, 31]);
+    stage.pass(32);
+    let (_, late) = stage.end(hands);
+    assert!(late.is_empty(), "{late:?}");
+}
+
+/// What was written while nothing ran is read before the clock decides.
+#[test]
+fn a_backlog_is_not_overtaken_by_the_clock() {
+    let (stage, mut hands) = stage(SILENCE, vec![source("gps")], ClockMode::Wall);
+    stage.pass(1000);
+    hands[0].give(&[0, 1]);
+    stage.pass(1000);
+    hands[0].give(&[2, 3]);
+    stage.pass(1000);
+    assert_eq!((stage.counters.now().evaluated, stage.counters.now().triggers), (4, 0));
+    stage.pass(1001);
+    stage.pass(1002);
+    assert!(stage.counters.now().triggers > 900);
+    let (_, late) = stage.end(hands);
+    assert!(late.is_empty(), "{late:?}");
 }
 
 #[test]

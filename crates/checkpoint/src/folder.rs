@@ -158,7 +158,9 @@ impl CheckpointFolder {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name();
             let number = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-            if let Some(number) = number.and_then(|name| name.parse().ok()) {
+            // What is not a checkpoint is not touched, whatever its name.
+            let is_one = [MANIFEST, checksums::NAME].iter().any(|file| entry.path().join(file).exists());
+            if let Some(number) = number.filter(|_| is_one).and_then(|name| name.parse().ok()) {
                 found.push(FoundCheckpoint { number, path: entry.path() });
             }
         }

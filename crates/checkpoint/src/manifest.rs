@@ -1,5 +1,7 @@
 //! The manifest of a checkpoint: how far sources and outputs had come. Its names are the format.
 
+use std::collections::BTreeMap;
+
 use fairstream_core::{EvaluatedCounts, Position, ReadCounts, SourceProgress, Time};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,9 @@ pub struct Manifest {
     pub specification: String,
     /// SHA-256 of its text.
     pub specification_sha256: String,
+    /// What else decides which rows are read and what is written, by the names of options.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
     /// The sources, in their order.
     pub sources: Vec<KeptSource>,
     /// The sinks, in their order.
@@ -83,6 +88,9 @@ pub struct KeptOutput {
     pub output: String,
     /// Everything before the cut was durable up to here; absent if it cannot be taken up again.
     pub position: Option<KeptPosition>,
+    /// Where the run began to write, if something had been there before.
+    #[serde(default)]
+    pub began: Option<KeptPosition>,
     /// What else it needs to be taken up again.
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
     pub more: serde_json::Value,

@@ -1,12 +1,13 @@
 //! Checkpoints of a run: where it continues, and what is kept of it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use fairstream_checkpoint::{
-    CheckpointFolder, FileIdentity, FoundCheckpoint, KeptCounts, KeptOutput, KeptPosition, KeptSource,
-    Manifest, NewCheckpoint, VERSION,
+    CheckpointFolder, FileIdentity, FolderError, FoundCheckpoint, KeptCounts, KeptOutput, KeptPosition,
+    KeptSource, Manifest, NewCheckpoint, VERSION,
 };
 use fairstream_core::{
     Cause, Checkpoint, CheckpointStore, Checkpointing, Companion, Continuation, OnChange, Position, Source,
@@ -46,7 +47,8 @@ pub(crate) struct KeptCompanion {
 
 /// The answer of a companion to a barrier.
 pub(crate) fn answer(position: Option<&Position>, more: serde_json::Value) -> Result<String, Cause> {
-    let kept = KeptOutput { output: String::new(), position: position.map(KeptPosition::of), more };
+    let kept =
+        KeptOutput { output: String::new(), position: position.map(KeptPosition::of), began: None, more };
     Ok(serde_json::to_string(&kept)?)
 }
 
@@ -98,19 +100,33 @@ impl Checkpoints {
             bail!("checkpoints are taken of the compiled engine alone: leave out --verify and --engine");
         }
         let folder = CheckpointFolder::open(path)?;
-        let empty = CheckpointWriter::empty(arguments, monitor, inputs, folder)?;
-        let found =
-            if arguments.restart { empty.folder.newest().ok().flatten() } else { empty.folder.newest()? };
+        let mut empty = CheckpointWriter::empty(arguments, monitor, inputs, folder)?;
         let mut begun = None;
+        let found = match empty.folder.newest() {
+            // What the outputs of a run were whose checkpoints are damaged is what this run's are.
+            Err(FolderError::Damaged { reason, .. }) if arguments.restart => {
+                note(&format!("beginning anew; the checkpoints are damaged ({reason}) and discarded"));
+                begun = Some(BegunRun { from: None, manifest: empty.empty.clone(), progress: Vec::new() });
+                None
+            }
+            found => found?,
+        };
         if let Some((found, manifest, wrong)) = found {
             for reason in wrong {
                 note(&format!("warning: a checkpoint is damaged, so the one before it is used: {reason}"));
             }
             let reached = described(&manifest);
             if arguments.restart {
-                note(&format!("beginning anew; checkpoint {} is discarded, {reached}", found.number));
+                let outputs = manifest.sinks.iter().chain(&manifest.others);
+                let outputs: Vec<&str> = outputs.map(|output| output.output.as_str()).collect();
+                note(&format!(
+                    "beginning anew; checkpoint {} is discarded, {reached}; so is what the run has written to {}",
+                    found.number,
+                    outputs.join(", ")
+                ));
             } else {
                 empty.check(&manifest)?;
+                empty.continue_outputs(&manifest);
                 if manifest.evaluated.rows > 0 && !arguments.quiet {
                     note(&format!("continuing from checkpoint {}, {reached}", found.number));
                 }
@@ -148,14 +164,15 @@ impl Checkpoints {
 
     /// Keeps that outputs are begun at these positions, before any is opened: whatever a crash leaves of them may be
     /// replaced.
-    pub(crate) fn begin(&self, sinks: Vec<Option<Position>>) -> anyhow::Result<()> {
+    pub(crate) fn begin(&mut self, sinks: Vec<Option<Position>>) -> anyhow::Result<()> {
         if self.begun.as_ref().is_some_and(|begun| begun.from.is_some()) {
             return Ok(());
         }
-        let mut manifest = self.store.empty.clone();
-        for (kept, position) in manifest.sinks.iter_mut().zip(sinks) {
-            kept.position = position.as_ref().map(KeptPosition::of);
+        for (kept, position) in self.store.empty.sinks.iter_mut().zip(sinks) {
+            kept.began = position.as_ref().map(KeptPosition::of);
         }
+        let mut manifest = self.store.empty.clone();
+        manifest.sinks.iter_mut().for_each(|kept| kept.position.clone_from(&kept.began));
         self.store.folder.commit(NewCheckpoint { manifest, state: None })?;
         Ok(())
     }
@@ -184,20 +201,37 @@ impl BegunRun {
         if is_discarded {
             let mut manifest = manifest;
             let outputs = manifest.sinks.iter_mut().chain(&mut manifest.others);
-            outputs.for_each(|output| output.position = None);
+            outputs.for_each(|output| output.position.clone_from(&output.began));
             return Ok(BegunRun { from: None, manifest, progress: Vec::new() });
         }
         Ok(BegunRun { from: Some(found), manifest, progress })
     }
 
-    /// Where a sink continues; `None` if it begins anew.
-    pub(crate) fn sink(&self, index: usize) -> anyhow::Result<Option<Position>> {
-        position(self.manifest.sinks.get(index))
+    /// Where a sink continues, by its address; the inner is `None` if it is written anew, the outer if there was none.
+    pub(crate) fn sink(&self, address: &str) -> anyhow::Result<Option<Option<Position>>> {
+        let kept = self.manifest.sinks.iter().find(|kept| kept.output == address);
+        kept.map(|kept| position(Some(kept))).transpose()
     }
 
-    /// What was kept of an output that is no sink.
-    pub(crate) fn companion(&self, index: usize) -> anyhow::Result<Option<KeptCompanion>> {
-        let Some(kept) = self.manifest.others.get(index) else { return Ok(None) };
+    /// Whether there was evidence.
+    pub(crate) fn has_evidence(&self, location: &str) -> bool {
+        self.manifest.others.iter().any(|kept| kept.output == evidence_name(location))
+    }
+
+    /// What was kept of the evidence.
+    pub(crate) fn evidence(&self, location: &str) -> anyhow::Result<Option<KeptCompanion>> {
+        self.companion(&evidence_name(location))
+    }
+
+    /// What was kept of the list of bad rows.
+    pub(crate) fn bad_rows(&self, path: &str) -> anyhow::Result<Option<KeptCompanion>> {
+        self.companion(&bad_rows_name(path))
+    }
+
+    fn companion(&self, name: &str) -> anyhow::Result<Option<KeptCompanion>> {
+        let Some(kept) = self.manifest.others.iter().find(|kept| kept.output == name) else {
+            return Ok(None);
+        };
         Ok(Some(KeptCompanion { position: position(Some(kept))?, more: kept.more.clone() }))
     }
 
@@ -205,6 +239,14 @@ impl BegunRun {
     pub(crate) fn progress(&self) -> &[SourceProgress] {
         &self.progress
     }
+}
+
+fn evidence_name(location: &str) -> String {
+    format!("evidence {location}")
+}
+
+fn bad_rows_name(path: &str) -> String {
+    format!("bad rows {path}")
 }
 
 fn position(kept: Option<&KeptOutput>) -> anyhow::Result<Option<Position>> {
@@ -256,9 +298,14 @@ impl CheckpointWriter {
             rows: Default::default(),
             file: None,
         };
-        let output = |output: String| KeptOutput { output, position: None, more: serde_json::Value::Null };
-        let evidence = arguments.evidence.iter().map(|to| format!("evidence {to}"));
-        let bad_rows = arguments.on_bad_row.file().map(|path| format!("bad rows {path}"));
+        let output = |output: String| KeptOutput {
+            output,
+            position: None,
+            began: None,
+            more: serde_json::Value::Null,
+        };
+        let evidence = arguments.evidence.iter().map(|to| evidence_name(to));
+        let bad_rows = arguments.on_bad_row.file().map(bad_rows_name);
         let empty = Manifest {
             version: VERSION,
             number: 0,
@@ -266,6 +313,7 @@ impl CheckpointWriter {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             specification: path.display().to_string(),
             specification_sha256: Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect(),
+            settings: settings(arguments)?,
             sources: inputs.iter().map(source).collect(),
             sinks: outputs::wanted(arguments, monitor).iter().map(|sink| output(sink.to_string())).collect(),
             others: evidence.chain(bad_rows).map(output).collect(),
@@ -286,22 +334,60 @@ impl CheckpointWriter {
             let outputs = manifest.sinks.iter().chain(&manifest.others);
             outputs.map(|output| output.output.clone()).collect()
         };
-        let lists = [
-            ("inputs", inputs(manifest), inputs(&self.empty)),
-            ("outputs", outputs(manifest), outputs(&self.empty)),
-        ];
-        for (what, before, now) in lists {
+        if inputs(manifest) != inputs(&self.empty) {
+            bail!(
+                "the checkpoint is of a command with other inputs: {} instead of {}; continue with the same command, or begin anew \
+                 with --restart",
+                inputs(manifest).join(", "),
+                inputs(&self.empty).join(", ")
+            );
+        }
+        let now = outputs(&self.empty);
+        if let Some(missing) = outputs(manifest).into_iter().find(|output| !now.contains(output)) {
+            bail!(
+                "the checkpoint is of a command with other outputs: {missing} is missing; continue with the same command, or begin anew \
+                 with --restart"
+            );
+        }
+        for name in manifest.settings.keys().chain(self.empty.settings.keys()) {
+            let (before, now) = (manifest.settings.get(name), self.empty.settings.get(name));
             if before != now {
                 bail!(
-                    "the checkpoint is of a command with other {what}: {} instead of {}; continue with the same command, or begin \
-                     anew with --restart",
-                    before.join(", "),
-                    now.join(", ")
+                    "the checkpoint is of a command with {} {name}; continue with the same command, or begin anew with --restart",
+                    if before.is_none() { "no" } else { "another" }
                 );
             }
         }
         Ok(())
     }
+
+    /// Takes over where outputs began.
+    fn continue_outputs(&mut self, manifest: &Manifest) {
+        for kept in &mut self.empty.sinks {
+            let before = manifest.sinks.iter().find(|before| before.output == kept.output);
+            kept.began = before.and_then(|before| before.began.clone());
+        }
+    }
+}
+
+/// What decides which rows are read and what is written of them, beside inputs, outputs and specification.
+fn settings(arguments: &RunArguments) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut settings = BTreeMap::new();
+    let mut set =
+        |name: &str, value: Option<String>| value.map(|value| settings.insert(name.to_owned(), value));
+    set("--since", arguments.since.map(|since| since.0.to_string()));
+    set("--time", arguments.input.time.clone());
+    set("--time-format", arguments.input.time_format.as_ref().map(|format| format.name().to_owned()));
+    set("--sort", arguments.input.sort.then(|| "true".to_owned()));
+    if let Some(path) = &arguments.hash_keys {
+        // Of the secret no more than its digest, of which it cannot be guessed.
+        let secret = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let digest =
+            Sha256::new_with_prefix("the secret of --hash-keys").chain_update(secret.trim_ascii_end());
+        let digest = digest.finalize();
+        set("--hash-keys", Some(digest.iter().map(|byte| format!("{byte:02x}")).collect()));
+    }
+    Ok(settings)
 }
 
 impl CheckpointStore for CheckpointWriter {
@@ -319,7 +405,8 @@ impl CheckpointStore for CheckpointWriter {
         }
         for (kept, answer) in manifest.others.iter_mut().zip(&checkpoint.companions) {
             let answer: KeptOutput = serde_json::from_str(answer)?;
-            *kept = KeptOutput { output: std::mem::take(&mut kept.output), ..answer };
+            *kept =
+                KeptOutput { output: std::mem::take(&mut kept.output), began: kept.began.take(), ..answer };
         }
         self.folder.commit(NewCheckpoint { manifest, state: checkpoint.engine })?;
         Ok(())

@@ -1,12 +1,13 @@
 //! The outputs of a run: sinks and the list of bad rows. All are checked before any is opened, so that a mistake does
 //! not destroy a file.
 
+use anyhow::bail;
 use fairstream_core::{Selection, Sink, SinkFactory, SinkRequest};
 use fairstream_files::files_below;
 
 use crate::args::{OnBadRow, RunArguments};
 use crate::bad_rows::BadRows;
-use crate::checkpoints::{BegunRun, Checkpoints};
+use crate::checkpoints::Checkpoints;
 use crate::evidence::Evidence;
 use crate::load::Monitor;
 use crate::places::{Kept, refuse_to_destroy};
@@ -27,7 +28,7 @@ pub(crate) fn open(
     monitor: &Monitor,
     read: &[String],
     run_context: &RunContext,
-    checkpoints: Option<&Checkpoints>,
+    mut checkpoints: Option<&mut Checkpoints>,
 ) -> anyhow::Result<Outputs> {
     let mut openings = Vec::new();
     if let Some(error) = monitor.untrusted_sinks.clone().filter(|_| arguments.to.is_empty()) {
@@ -55,19 +56,25 @@ pub(crate) fn open(
     let mut evidence = arguments.evidence.as_deref().map(Address::parse);
     written.extend(evidence.iter().map(|evidence| evidence.location.as_str()));
     refuse_to_destroy(&kept, &written)?;
-    let begun = checkpoints.and_then(Checkpoints::begun);
-    for (index, (kind, request)) in openings.iter_mut().enumerate() {
+    let begun = checkpoints.as_deref().and_then(Checkpoints::begun);
+    for ((kind, request), address) in openings.iter_mut().zip(wanted(arguments, monitor)) {
         let name = kind.adapter().name;
         if checkpoints.is_some() {
             records::check_continuable(&request.location, name)?;
         }
-        if let Some(begun) = begun {
-            request.options.take("mode");
-            request.resume = begun.sink(index)?;
-        } else if records::SINKS.contains(&name) {
-            request.resume = records::position_of_sink(&request.location, name, &mut request.options)?;
+        match begun.map(|begun| begun.sink(&address.to_string())).transpose()?.flatten() {
+            Some(position) => {
+                request.options.take("mode");
+                request.resume = position;
+            }
+            // Also one that is new in a run that continues.
+            None if records::SINKS.contains(&name) => {
+                request.resume = records::position_of_sink(&request.location, name, &mut request.options)?;
+            }
+            None => {}
         }
     }
+    let location = arguments.evidence.as_deref().unwrap_or_default();
     if let Some(address) = &mut evidence {
         if checkpoints.is_some() {
             records::check_continuable(
@@ -75,24 +82,33 @@ pub(crate) fn open(
                 registry::event_writer_for(address)?.adapter().name,
             )?;
         }
-        if begun.is_none() {
+        if !begun.is_some_and(|begun| begun.has_evidence(location)) {
             records::check_evidence(&address.location, &mut address.options)?;
         }
     }
-    if let Some(checkpoints) = checkpoints {
+    let of_evidence = begun.map(|begun| begun.evidence(location)).transpose()?.flatten();
+    let listed = arguments.on_bad_row.file().zip(begun);
+    let of_bad_rows = listed.map(|(path, begun)| begun.bad_rows(path)).transpose()?.flatten();
+    let progress = begun.map_or(Vec::new(), |begun| begun.progress().to_vec());
+    let is_continued = begun.is_some();
+    if let Some(checkpoints) = &mut checkpoints {
         let positions = openings.iter().map(|(_, request)| request.resume.clone()).collect();
         checkpoints.begin(positions)?;
     }
-    let sinks: Result<Vec<_>, _> = openings.iter().map(|(kind, request)| kind.open(request)).collect();
-    let of_evidence = begun.map(|begun| begun.companion(0)).transpose()?.flatten();
-    let of_bad_rows =
-        begun.map(|begun| begun.companion(usize::from(evidence.is_some()))).transpose()?.flatten();
-    let progress = begun.map_or(&[][..], BegunRun::progress);
-    Ok(Outputs {
-        sinks: sinks?,
-        bad_rows: BadRows::open(&arguments.on_bad_row, of_bad_rows.as_ref(), progress)?,
-        evidence: Evidence::open(arguments, of_evidence.and_then(|evidence| evidence.position))?,
-    })
+    let open = || -> anyhow::Result<Outputs> {
+        let sinks: Result<Vec<_>, _> = openings.iter().map(|(kind, request)| kind.open(request)).collect();
+        Ok(Outputs {
+            sinks: sinks?,
+            bad_rows: BadRows::open(&arguments.on_bad_row, of_bad_rows.as_ref(), &progress)?,
+            evidence: Evidence::open(arguments, of_evidence.and_then(|evidence| evidence.position))?,
+        })
+    };
+    match open() {
+        Err(error) if is_continued => {
+            bail!("{error:#}; an output is continued as it was: put it back, or begin anew with --restart")
+        }
+        opened => opened,
+    }
 }
 
 /// The sinks that were asked for.

@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     let time_range = TimeRange { since: arguments.since, until: arguments.until };
     let joins = Joins::read(&monitor, &context)?;
     let inputs = monitor.event_inputs()?;
-    let checkpoints = Checkpoints::open(arguments, &monitor, &inputs)?;
+    let mut checkpoints = Checkpoints::open(arguments, &monitor, &inputs)?;
     let positions = match &checkpoints {
         Some(checkpoints) => checkpoints.positions()?,
         None => vec![None; inputs.len()],
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitStatus> {
     let run_context = RunContext { console: ConsoleSinks::new(arguments.color, judge.clone()), reported };
     let files: Vec<SourceFiles> = sources.iter().map(|source| source.source_files()).collect();
     let read: Vec<String> = files.iter().flat_map(SourceFiles::names).map(str::to_owned).collect();
-    let outputs = outputs::open(arguments, &monitor, &read, &run_context, checkpoints.as_ref())?;
+    let outputs = outputs::open(arguments, &monitor, &read, &run_context, checkpoints.as_mut())?;
     let Outputs { sinks, bad_rows, evidence } = outputs;
     let options = RunOptions {
         since: arguments.since,

@@ -155,6 +155,15 @@ impl Followed {
     /// The file cannot be read.
     pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>, deadline: Option<Instant>) -> io::Result<Filled> {
         loop {
+            if self.is_rewritten()? {
+                let again = self.file.try_clone()?;
+                let needs_line_end = self.switch(again);
+                self.file.rewind()?;
+                if needs_line_end {
+                    buffer.push(b'\n');
+                    return Ok(Filled::More);
+                }
+            }
             if self.read_more(buffer)? {
                 return Ok(Filled::More);
             }
@@ -178,6 +187,24 @@ impl Followed {
                 Err(RecvTimeoutError::Timeout) => {}
                 _ => return Ok(Filled::Stopped),
             }
+        }
+    }
+
+    /// Whether the file begins otherwise than it did: it was truncated and has grown again.
+    fn is_rewritten(&self) -> io::Result<bool> {
+        let head = self.generations.last().map_or(&[][..], |current| &current.head);
+        #[cfg(unix)]
+        {
+            let mut now = [0; HEAD];
+            let now = &mut now[..head.len()];
+            // A shorter file is truncated, which its length says.
+            let read = std::os::unix::fs::FileExt::read_at(&self.file, now, 0)?;
+            Ok(read == head.len() && now != head)
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = head;
+            Ok(false)
         }
     }
 
@@ -289,6 +316,9 @@ mod tests {
         assert_eq!(read(&mut followed), "");
         append(&path, "e\n");
         assert_eq!(read(&mut followed), "e\n");
+        // The same, with more than there was before it is looked at again.
+        std::fs::write(&path, "f\ng\n").unwrap();
+        assert_eq!(read(&mut followed), "f\ng\n");
         stop.stop();
         assert_eq!(followed.fill(&mut Vec::new(), None).unwrap(), Filled::Stopped);
     }

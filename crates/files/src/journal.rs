@@ -4,7 +4,7 @@
 //! A file has the bytes from the offset that is its name on. Files that are not needed any more are removed, but for the first,
 //! which has the names of columns.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,6 +23,8 @@ const OTHERS: u64 = if cfg!(test) { 1 << 16 } else { 64 << 20 };
 
 /// Reads standard input through a journal.
 pub(crate) struct Journal {
+    /// Held as long as this run writes.
+    _lock: File,
     folder: PathBuf,
     shared: Arc<JournalShared>,
     /// The file that is read, and the offset in the journal of the next byte of it.
@@ -69,7 +71,19 @@ impl Journal {
         input: impl Read + Send + 'static,
         stop: &StopToken,
     ) -> io::Result<Journal> {
-        create_private_folder(folder)?;
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("the journal {}: {error}", folder.display()))
+        };
+        create_private_folder(folder).map_err(named)?;
+        let lock = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(folder.join("lock"))
+            .map_err(named)?;
+        if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
+            return Err(named(io::Error::other("another run writes to it; a run has a folder of its own")));
+        }
         sync_folder_of(folder)?;
         let mut files = list(folder)?;
         let durable = drop_torn_line(folder, &mut files)?;
@@ -85,7 +99,14 @@ impl Journal {
                 state.failed = written.err();
             });
         })?;
-        Ok(Journal { folder: folder.to_owned(), shared, reading: None, offset: 0, block: vec![0; BLOCK] })
+        Ok(Journal {
+            _lock: lock,
+            folder: folder.to_owned(),
+            shared,
+            reading: None,
+            offset: 0,
+            block: vec![0; BLOCK],
+        })
     }
 
     /// Goes to an offset.
@@ -94,7 +115,11 @@ impl Journal {
     /// The journal does not reach that far, or its files there have been removed.
     pub(crate) fn seek(&mut self, offset: u64) -> io::Result<()> {
         if offset > self.shared.lock().durable {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            let reason = format!(
+                "the journal {} is shorter than it was; `--restart` begins anew",
+                self.folder.display()
+            );
+            return Err(io::Error::other(reason));
         }
         (self.reading, self.offset) = (None, offset);
         Ok(())
@@ -284,10 +309,13 @@ mod tests {
         assert_eq!(read(&mut first), b"a\nb\nc\n");
         // As a crash leaves it.
         std::fs::write(path_of(folder.path(), 0), "a\nb\nhal").unwrap();
+        drop(first);
         let mut second = Journal::open(folder.path(), &b"half\nd\n"[..], &stop).unwrap();
         second.seek(2).unwrap();
         assert_eq!(read(&mut second), b"b\nhalf\nd\n");
         assert!(second.seek(100).is_err());
+        let other = Journal::open(folder.path(), io::empty(), &stop).map(|_| ()).unwrap_err();
+        assert!(other.to_string().contains("another run"), "{other}");
     }
 
     #[test]
@@ -304,6 +332,7 @@ mod tests {
         journal.acknowledge(text.len() as u64).unwrap();
         let after = list(folder.path()).unwrap();
         assert_eq!(after, [before[0], *before.last().unwrap()]);
+        drop(journal);
         let mut again = Journal::open(folder.path(), io::empty(), &stop).unwrap();
         again.seek(text.len() as u64 - 7).unwrap();
         assert_eq!(read(&mut again), &text[text.len() - 7..]);

@@ -138,7 +138,8 @@ impl Evaluation {
 
     /// Lets the clock of the machine decide what is due, where it decides. `false` if the run has to stop.
     fn let_time_pass(&mut self, running: &mut Option<Running>) -> Result<bool, RunError> {
-        let (Some(time), true) = (self.merge.wall_time(), running.is_some()) else { return Ok(true) };
+        // The clock begins with the first event.
+        let Some(time) = running.as_ref().and_then(|_| self.merge.wall_time()) else { return Ok(true) };
         let time = self.until.map_or(time, |until| until.min(time));
         if running.as_ref().is_none_or(|running| time <= running.reached) {
             return Ok(true);
@@ -167,7 +168,7 @@ impl Evaluation {
         let changes = engine.resume(&*state, on_change).map_err(RunError::Resume)?;
         drop(state);
         for StateChange { part, how } in changes {
-            self.on_note.iter().for_each(|on_note| on_note(&format!("{part} {how}, and begins anew")));
+            self.on_note.iter().for_each(|on_note| on_note(&format!("changed: {part} {how}")));
         }
         self.begin(engine, start).map(Some)
     }

@@ -4,6 +4,8 @@
 //! watermark that none will come, or has ended. A live source that has been silent for long is not waited for, and the clock
 //! of the machine may decide that earlier rows come too late. Rows that come nevertheless are late rows.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
@@ -24,6 +26,8 @@ pub(super) struct OrderedRows {
     pub(super) ahead: u64,
     /// No row that is sent after these is older than this.
     pub(super) watermark: Time,
+    /// The time of the oldest row that waits to be put in order.
+    pub(super) waiting: Option<Time>,
 }
 
 /// A message from a source's thread. If the channel is disconnected without `End` or `Failed`, the source was stopped.
@@ -34,6 +38,9 @@ pub(super) enum SourceMessage {
     /// The last message of a source that failed.
     Failed(SourceError),
 }
+
+/// A source that has given no rows for so long has none at the moment: what was written while nothing ran has been read.
+const SILENT: Duration = Duration::from_secs(1);
 
 /// Maximum number of rows in a merged batch.
 pub(super) const ROWS_AT_ONCE: usize = 8192;
@@ -49,6 +56,8 @@ pub(super) struct Merge {
     left: Time,
     /// The clock of the machine has passed this, so that rows up to it come too late.
     passed: Time,
+    /// Where the threads of sources see up to where the clock would pass.
+    wall: Arc<AtomicI64>,
     /// Called for a row that comes too late.
     on_late: OnLate,
 }
@@ -83,11 +92,15 @@ struct MergeInput {
     progress: SourceProgress,
     /// No further row is older than this, once those of the head are merged.
     watermark: Time,
+    /// The time of the oldest row that its thread holds back to put it in order.
+    waiting: Option<Time>,
     /// By the elapsed time of the clock: when rows came last.
     heard: Duration,
     /// How far behind the clock of the machine the newest row was when it came; `None` if its time counts from the start of
     /// a trace, or there has been none.
     lag: Option<Duration>,
+    /// Whether its times count from the start of a trace.
+    is_relative: bool,
     /// Number of rows that came too late.
     late: u64,
 }
@@ -111,6 +124,7 @@ impl MergeInput {
 
     fn finish_part(&mut self, part: OrderedRows) {
         self.watermark = part.watermark;
+        self.waiting = part.waiting;
         self.progress.pass(part.through, part.ahead);
     }
 
@@ -132,6 +146,7 @@ impl Merge {
         inputs: Vec<(Receiver<SourceMessage>, bool, SourceProgress)>,
         times: TimeOptions,
         ticks: Receiver<Instant>,
+        wall: Arc<AtomicI64>,
         on_late: OnLate,
     ) -> Merge {
         let input = |(messages, is_live, progress)| MergeInput {
@@ -142,13 +157,15 @@ impl Merge {
             head: None,
             progress,
             watermark: Time(i64::MIN),
+            waiting: None,
             heard: times.clock.elapsed(),
             lag: None,
+            is_relative: false,
             late: 0,
         };
         let inputs = inputs.into_iter().map(input).collect();
         let start = Time(i64::MIN);
-        Merge { inputs, error: None, times, ticks, left: start, passed: start, on_late }
+        Merge { inputs, error: None, times, ticks, left: start, passed: start, wall, on_late }
     }
 
     /// How far each source has been evaluated once everything that has left the merge is.
@@ -196,17 +213,30 @@ impl Merge {
         let live = || self.inputs.iter().filter(|input| input.is_live);
         let is_up_to_date =
             |input: &MergeInput| input.ended || input.lag.is_some_and(|lag| lag <= self.times.lateness);
+        let silent_since = self.times.clock.elapsed().saturating_sub(SILENT);
+        let has_no_backlog = |input: &MergeInput| {
+            !input.is_relative
+                && (is_up_to_date(input) || (input.head.is_none() && input.heard <= silent_since))
+        };
         let decides = match self.times.mode {
             ClockMode::Events => false,
-            // Times that count from the start of a trace are not those of a clock.
-            ClockMode::Wall => live().all(|input| input.lag.is_some() || input.head.is_none()),
+            ClockMode::Wall => live().all(has_no_backlog),
             ClockMode::Auto => live().next().is_some() && live().all(is_up_to_date),
         };
         // Files are read to their end first.
         let is_reading = self.inputs.iter().any(|input| !input.is_live && !input.ended);
+        if !decides || is_reading {
+            return None;
+        }
         // A row of that very time may still come.
-        (decides && !is_reading)
-            .then(|| Time(self.times.clock.now().saturating_sub(self.times.lateness).0.saturating_sub(1)))
+        let now = self.times.clock.now().saturating_sub(self.times.lateness).0.saturating_sub(1);
+        self.wall.fetch_max(now, Ordering::Relaxed);
+        // Rows that came in time wait to be put in order, and go first.
+        let waiting = self.inputs.iter().filter_map(|input| {
+            let in_head = input.head.as_ref().and_then(|(part, _)| part.waiting);
+            in_head.or(input.waiting)
+        });
+        Some(Time(waiting.map(|time| time.0.saturating_sub(1)).fold(now, i64::min)))
     }
 
     fn next_of_one(&mut self) -> Option<Result<MergeStep, SourceError>> {
@@ -250,6 +280,8 @@ impl Merge {
                     if self.times.mode != ClockMode::Events && input.is_live {
                         let behind = self.times.clock.now().0.saturating_sub(newest.0);
                         let lag = Duration::from_nanos(u64::try_from(behind).unwrap_or(0));
+                        // Times that count from the start of a trace are not those of a clock.
+                        input.is_relative = part.events.relative;
                         input.lag = (!part.events.relative).then_some(lag);
                     }
                     // Most often no row is late, and this looks at the first alone.
@@ -382,12 +414,12 @@ fn reason(time: Time, passed: Time, left: Time) -> String {
     let time_text = time.for_people();
     if time <= passed {
         format!(
-            "its time {time_text} is not after {}, up to which the clock of the machine has passed; if rows come later, allow for it              with `--reorder 10m`, or take times from events alone with `--clock events`",
+            "its time {time_text} is not after {}, up to which the clock of the machine has passed; if rows come later, allow for it with `--reorder 10m`, or take times from events alone with `--clock events`",
             passed.for_people()
         )
     } else {
         format!(
-            "its time {time_text} is before {}, that of a row of another input which did not wait for this one, as it was silent;              `--idle 10m` waits longer",
+            "its time {time_text} is before {}, that of a row of another input which did not wait for this one, as it was silent; `--idle 10m` waits longer",
             left.for_people()
         )
     }

@@ -249,7 +249,7 @@ impl Pipeline {
         let inputs = inputs.map(|((messages, is_live), progress)| (messages, is_live, progress)).collect();
         let on_late = reject_late(origins.clone(), options.bad_rows.clone(), Arc::clone(&shared));
         let evaluation = Evaluation {
-            merge: Merge::new(inputs, options.times.clone(), ticks, on_late),
+            merge: Merge::new(inputs, options.times.clone(), ticks, Arc::clone(&shared.wall), on_late),
             origins,
             build: engine,
             senders,

@@ -2,6 +2,7 @@
 
 use std::iter::Peekable;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arrow::array::{Array, AsArray, BooleanArray};
@@ -126,6 +127,9 @@ impl SourceReader {
                 }
                 None if self.shared.stop.is_stopped() => break,
                 None => return Ok(()),
+            }
+            if self.is_live {
+                self.reorder.pass(Time(self.shared.wall.load(Ordering::Relaxed)));
             }
             self.send_ready(false)?;
         }

@@ -8,7 +8,7 @@ use arrow::error::ArrowError;
 
 use super::merge::{OrderedRows, ROWS_AT_ONCE, gather};
 use super::progress::SourceMark;
-use crate::{EventBatch, Time};
+use crate::{EventBatch, Position, Time};
 
 /// Rows wait until the watermark, the newest time minus the allowed lateness, has reached them. Rows of equal time keep
 /// their order of arrival.
@@ -24,6 +24,10 @@ pub(super) struct ReorderBuffer {
     /// The batches with the waiting rows, in order of arrival.
     batches: VecDeque<HeldBatch>,
     arrived: u64,
+    /// The time of the oldest waiting row, as it was sent last.
+    told: Option<Time>,
+    /// A batch without rows.
+    empty: Option<EventBatch>,
     /// Number of rows that have left, of batches of which others wait or were not admitted.
     ahead: u64,
 }
@@ -46,6 +50,8 @@ impl ReorderBuffer {
             waiting: BinaryHeap::new(),
             batches: VecDeque::new(),
             arrived: 0,
+            told: None,
+            empty: None,
             ahead: 0,
         }
     }
@@ -60,6 +66,13 @@ impl ReorderBuffer {
     /// The source has said that no further row is older than this.
     pub(super) fn promise(&mut self, time: Option<Time>) {
         self.promised = self.promised.max(time.unwrap_or(self.promised));
+    }
+
+    /// The clock of the machine is about to pass a time: rows up to it do not wait any longer.
+    pub(super) fn pass(&mut self, time: Time) {
+        if !self.lateness.is_zero() && time.0 > i64::MIN {
+            self.promised = self.promised.max(Time(time.0.saturating_add(1)));
+        }
     }
 
     /// The newest time seen and the row that has it, if there was any.
@@ -110,6 +123,7 @@ impl ReorderBuffer {
         let mut waiting = 0;
         if !self.lateness.is_zero() {
             waiting = events.len();
+            self.empty = Some(EventBatch::new(events.rows.slice(0, 0), vec![], vec![], Position::default()));
             self.arrived += waiting as u64;
             let arrivals = events.times.iter().zip(first..);
             self.waiting.extend(arrivals.map(|(time, arrival)| Reverse((*time, arrival))));
@@ -126,7 +140,13 @@ impl ReorderBuffer {
                 if mark.is_none() {
                     self.ahead += events.len() as u64;
                 }
-                OrderedRows { through: mark, ahead: self.ahead, watermark: self.watermark(), events }
+                OrderedRows {
+                    through: mark,
+                    ahead: self.ahead,
+                    watermark: self.watermark(),
+                    waiting: None,
+                    events,
+                }
             }));
         }
         let through = if all { Time(i64::MAX) } else { self.watermark() };
@@ -150,11 +170,13 @@ impl ReorderBuffer {
         }
         self.ahead += indices.len() as u64;
         let (empty, through) = self.release_finished();
+        let waiting = self.waiting.peek().map(|Reverse((time, _))| Time(*time));
+        let has_changed = std::mem::replace(&mut self.told, waiting) != waiting;
+        let empty = empty.or_else(|| self.empty.clone().filter(|_| has_changed));
         let events = if indices.is_empty() { empty } else { Some(gather(&batches, &indices)?) };
         // Rows that are left for the next call may be older.
-        let next = self.waiting.peek().map_or(i64::MAX, |Reverse((time, _))| *time);
-        let (ahead, watermark) = (self.ahead, self.watermark().min(Time(next)));
-        Ok(events.map(|events| OrderedRows { events, through, ahead, watermark }))
+        let (ahead, watermark) = (self.ahead, self.watermark().min(waiting.unwrap_or(Time(i64::MAX))));
+        Ok(events.map(|events| OrderedRows { events, through, ahead, watermark, waiting }))
     }
 
     /// Releases the batches at the front without waiting rows. Returns where the source was at the end of the last of

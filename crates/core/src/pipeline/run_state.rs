@@ -1,6 +1,6 @@
 //! State shared by the threads of a run: the first failure, the stop token, the counters, the acknowledgements.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,9 @@ pub(super) struct RunState {
     stopped_at: Arc<OnceLock<Instant>>,
     pub(super) counters: Arc<Counters>,
     pub(super) acks: AckTracker,
+    /// Up to where the clock of the machine would pass, in nanoseconds since 1970. Rows that wait to be put in order are sent
+    /// up to there first.
+    pub(super) wall: Arc<AtomicI64>,
     failure: Mutex<Option<RunError>>,
     over: AtomicBool,
     end: OnceLock<RunEnd>,
@@ -36,6 +39,7 @@ impl RunState {
             stopped_at,
             counters,
             acks: AckTracker::new(sinks),
+            wall: Arc::new(AtomicI64::new(i64::MIN)),
             failure: Mutex::new(None),
             over: AtomicBool::new(false),
             end: OnceLock::new(),
