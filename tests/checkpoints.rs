@@ -368,7 +368,6 @@ fn seeds() -> Vec<u64> {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the seed is part of the output of the test")]
 fn a_run_that_is_killed_continues_as_if_it_had_not_been() {
     let kills: usize = std::env::var("FAIRSTREAM_KILLS").map_or(20, |kills| kills.parse().unwrap());
     let events = Events::new("12000");
