@@ -429,12 +429,22 @@ const SYNC_FAILS: &str = "5";
 #[test]
 #[cfg(target_os = "linux")]
 fn a_disk_that_fails_for_a_while_changes_nothing() {
-    // So many that the first checkpoint is not that of the end.
-    let events = Events::new("14000");
-    let (case, mut random) = (CASES[0], Random(1));
+    let events = Events::new("4000");
+    let case = *CASES.iter().find(|case| case.feed == Feed::Follow).unwrap();
+    let (first, rest) = events.lines.split_at(events.lines.len() / 2);
+    let append = |runs: &Runs<'_>, lines: &[String]| {
+        let mut file = File::options().create(true).append(true).open(runs.path("growing.jsonl")).unwrap();
+        file.write_all((lines.join("\n") + "\n").as_bytes()).unwrap();
+    };
+    let stop_after = |runs: &Runs<'_>, mut child: Child, lines: usize| {
+        wait_for("the last event", || runs.evaluated() == lines as u64);
+        interrupt(&child);
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{}", runs.said());
+    };
     let expected = ["hiring.lola", "hiring.toml"].map(|spec| {
         let whole = Runs::new(&events, case, spec);
-        whole.run(0, None, &mut random);
+        append(&whole, &events.lines);
+        stop_after(&whole, whole.start(None), events.lines.len());
         (spec, whole.written())
     });
     let library = events.folder.path().join("faulty_disk.so");
@@ -455,12 +465,11 @@ fn a_disk_that_fails_for_a_while_changes_nothing() {
                 command.env("LD_PRELOAD", &library).env("FAULT", &fault).env("FAULT_AT", at);
             })
         };
+        append(&runs, first);
         let mut child = start();
-        // The first rows are kept, and there are more to come.
-        let first_part = runs.path("parts/part-000001.parquet");
-        wait_for("a checkpoint", || if at == "parts/" { first_part.exists() } else { runs.evaluated() > 0 });
-        let before = runs.evaluated();
+        wait_for("the first half", || runs.evaluated() == first.len() as u64);
         std::fs::write(&fault, error).unwrap();
+        append(&runs, rest);
         if at == "checkpoints/" {
             // The run goes on, and says that what it has is not kept.
             wait_for("the warning", || runs.said().contains("a checkpoint could not be kept"));
@@ -472,11 +481,9 @@ fn a_disk_that_fails_for_a_while_changes_nothing() {
             assert!(matches!(code, Some(2 | 3)), "{at} {error}: {code:?}: {}", runs.said());
             assert!(runs.said().contains(at.trim_end_matches('/')), "{at} {error}: {}", runs.said());
         }
-        assert!(runs.evaluated() >= before, "{at} {error}: the checkpoint before stands");
+        assert_eq!(runs.evaluated(), first.len() as u64, "{at} {error}: the checkpoint before stands");
         std::fs::remove_file(&fault).unwrap();
-        let mut child = start();
-        let code = child.wait().unwrap().code();
-        assert!(matches!(code, Some(0 | 1)), "{at} {error}: {code:?}: {}", runs.said());
+        stop_after(&runs, start(), events.lines.len());
         runs.must_be(expected, &format!("after {error} at {at}"));
     }
 }
